@@ -1,0 +1,4 @@
+"use strict";
+
+const element = document.getElementById("swagger-ui");
+SwaggerUIBundle({ domNode: element, url: element.dataset.document, deepLinking: true });

@@ -1,0 +1,1 @@
+"""The endpoints as Django views: `/v1/completions` without Channels, and those beside it."""

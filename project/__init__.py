@@ -1,0 +1,1 @@
+"""The example site: completions and their log, nothing else."""
