@@ -3,9 +3,10 @@
 import os
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Warning, register
-from django.core.exceptions import ImproperlyConfigured
 from django.conf import settings as django_settings
+from django.core import checks
+from django.core.checks import CheckMessage, register
+from django.core.exceptions import ImproperlyConfigured
 
 from completions.conf import SETTINGS, check_keys, settings, user_settings
 from completions.engines import configured_model
@@ -23,7 +24,7 @@ def check_settings(**_: Any) -> list[CheckMessage]:
             if not setting.is_import_string:  # the engine loads ONNX Runtime; migrate needs none
                 getattr(settings, name)
     except ImproperlyConfigured as error:
-        return [Error(str(error), id="completions.E001")]
+        return [checks.Error(str(error), id="completions.E001")]
     return []
 
 
@@ -39,7 +40,7 @@ def check_model(**_: Any) -> list[CheckMessage]:
         message = f"The model {name!r} is not in {settings.MODELS_DIR}."
     else:
         return []
-    return [Warning(message, hint="Run manage.py prepare_model.", id="completions.W001")]
+    return [checks.Warning(message, hint="Run manage.py prepare_model.", id="completions.W001")]
 
 
 @register("completions")
@@ -49,7 +50,7 @@ def check_workers(**_: Any) -> list[CheckMessage]:
     if not workers.isdecimal() or int(workers) <= 1:
         return []
     message = f"{WORKER_VARIABLE} is {workers}: every worker loads the model into its own memory."
-    return [Warning(message, hint="Use one worker with threads.", id="completions.W002")]
+    return [checks.Warning(message, hint="Use one worker with threads.", id="completions.W002")]
 
 
 @register("completions")
@@ -58,7 +59,7 @@ def check_middleware(**_: Any) -> list[CheckMessage]:
     if "django.middleware.gzip.GZipMiddleware" not in django_settings.MIDDLEWARE:
         return []
     return [
-        Warning(
+        checks.Warning(
             "GZipMiddleware compresses event streams of the URLconf and holds them back.",
             hint="Serve them with completions.asgi.completions_application.",
             id="completions.W003",

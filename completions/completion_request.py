@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
@@ -81,6 +82,7 @@ def read_request(body: Fields) -> CompletionRequest:
     )
 
 
+@cache
 def _defaults() -> Fields:
     fields = schema_of(CompletionSerializer).fields
     return {
@@ -186,8 +188,8 @@ def _check_range(field: NumberField, value: float, param: str) -> None:
     try:
         field.check_range(value)
     except ValidationError as error:
-        assert isinstance(error.detail, list)
-        _refuse(param, str(error.detail[0]))
+        (problem,) = error.detail
+        _refuse(param, str(problem))
 
 
 def _prompt(fields: Fields, _: Fields) -> None:

@@ -10,12 +10,13 @@ from channels.consumer import get_handler_name
 from channels.exceptions import StopConsumer
 from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from completions.exchange import EventStreamResponse, respond
 
 
-class CompletionConsumer(AsyncHttpConsumer):
+class CompletionConsumer(AsyncHttpConsumer):  # type: ignore[misc]
     """Answers in a task of its own, so that a disconnect is seen at any time and cancels it.
 
     It needs no channel layer and passes no middleware; `respond` checks host and size itself.
@@ -63,11 +64,16 @@ class CompletionConsumer(AsyncHttpConsumer):
     async def _respond(self) -> None:
         request = ASGIRequest(self.scope, io.BytesIO())
         response = await respond(request, self._body())
-        await self.send_headers(status=response.status_code, headers=_headers(response))
-        if not isinstance(response, EventStreamResponse):
-            await self.send_body(response.content)  # type: ignore[attr-defined]
+        if isinstance(response, EventStreamResponse):
+            await self._send_events(response)
             return
+        assert isinstance(response, HttpResponse)
+        response["Content-Length"] = str(len(response.content))
+        await self.send_response(response.status_code, response.content, headers=_headers(response))
+
+    async def _send_events(self, response: EventStreamResponse) -> None:
         try:
+            await self.send_headers(status=response.status_code, headers=_headers(response))
             async for events in response.events:
                 await self.send_body(events, more_body=True)
             await self.send_body(b"")

@@ -1,14 +1,16 @@
 """The process's engine: which model it serves, and when it is made."""
 
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from completions.conf import settings
 from completions.exceptions import NotFound
 from engine.config import EngineConfig
 
-if TYPE_CHECKING:  # it loads ONNX Runtime, which `manage.py migrate` can do without
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # Its import loads ONNX Runtime, which `manage.py migrate` can do without.
     from engine.async_engine import AsyncEngine
 
 DEFAULT_FILE = "default"

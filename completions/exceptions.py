@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.core.exceptions import SuspiciousOperation
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 
 from completions.conf import settings
 from engine.errors import EngineUnavailable, InvalidRequest
@@ -129,25 +129,25 @@ class InternalError(ApiError):
 def invalid_schema(detail: list[dict[str, Any]]) -> ApiError:
     """The answer to schema errors, under the status that VALIDATION_STATUS chooses."""
     error = Unprocessable(detail)
-    if settings.VALIDATION_STATUS == Unprocessable.status:
-        return error
-    return BadRequest(error.message, error.param)
+    if BadRequest.status == settings.VALIDATION_STATUS:
+        return BadRequest(error.message, error.param)
+    return error
 
 
 def as_api_error(error: Exception, request_id: str = "") -> ApiError:
     """The answer to an exception; one that was not foreseen is logged with its traceback."""
     match error:
         case ApiError():
-            return error
+            answer: ApiError = error
         case InvalidRequest():
-            return BadRequest(error.message, error.param)
+            answer = BadRequest(error.message, error.param)
         case EngineUnavailable():
-            return ServiceUnavailable(str(error), error.retry_after)
+            answer = ServiceUnavailable(str(error), error.retry_after)
         case RecursionError():
-            return BadRequest("The body is nested too deeply.")
-        case Http404():
-            return NotFound("Not found.")
+            answer = BadRequest("The body is nested too deeply.")
         case SuspiciousOperation():
-            return BadRequest("The request was refused for its headers or its size.")
-    logger.error("request %s failed", request_id, exc_info=error)
-    return InternalError(request_id)
+            answer = BadRequest("The request was refused for its headers or its size.")
+        case _:
+            logger.error("request %s failed", request_id, exc_info=error)
+            answer = InternalError(request_id)
+    return answer

@@ -6,7 +6,7 @@ OpenAPI document and the table in the docs come from the same declaration as the
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from rest_framework import serializers
@@ -40,12 +40,12 @@ class SkipsAbsent:
         raise SkipField
 
 
-class StrictField(SkipsAbsent, serializers.Field):
+class StrictField(SkipsAbsent, serializers.Field[Any, Any, Any, Any]):
     """Base of the fields below."""
 
     type_name = ""
     range_text = ""
-    default_error_messages = {
+    default_error_messages: ClassVar = {
         "null": "must not be null.",
         "required": "is required.",
         "type": "must be {expected}.",
@@ -68,12 +68,14 @@ class StringField(StrictField):
     """A string, as it is."""
 
     type_name = "string"
-    default_error_messages = {
+    default_error_messages: ClassVar = {
         "string_too_short": "must have at least {limit} character(s).",
         "string_too_long": "must have at most {limit} characters.",
     }
 
-    def __init__(self, *, min_length: int = 0, max_length: int | None = None, **options: Any):
+    def __init__(
+        self, *, min_length: int = 0, max_length: int | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.min_length, self.max_length = min_length, max_length
         if max_length is not None:
@@ -102,9 +104,9 @@ class StringField(StrictField):
 class ChoiceField(StringField):
     """One of a few strings."""
 
-    default_error_messages = {"enum": "must be one of {choices}."}
+    default_error_messages: ClassVar = {"enum": "must be one of {choices}."}
 
-    def __init__(self, choices: Iterable[str], **options: Any):
+    def __init__(self, choices: Iterable[str], **options: Any) -> None:
         super().__init__(**options)
         self.choices = tuple(choices)
         self.range_text = ", ".join(self.choices)
@@ -146,7 +148,7 @@ class NumberField(StrictField):
 
     type_name = "number"
     number: Callable[[Any], float] = float
-    default_error_messages = {
+    default_error_messages: ClassVar = {
         "greater_than_equal": "must be greater than or equal to {limit}.",
         "greater_than": "must be greater than {limit}.",
         "less_than_equal": "must be less than or equal to {limit}.",
@@ -160,7 +162,7 @@ class NumberField(StrictField):
         maximum: int | None = None,
         range_is_rule: bool = False,
         **options: Any,
-    ):
+    ) -> None:
         super().__init__(**options)
         self.minimum, self.above, self.maximum = minimum, above, maximum
         self.range_is_rule = range_is_rule
@@ -204,9 +206,9 @@ class IntegerField(NumberField):
 
     type_name = "int"
     number = int
-    default_error_messages = {"special": "must be {special}, or at least {limit}."}
+    default_error_messages: ClassVar = {"special": "must be {special}, or at least {limit}."}
 
-    def __init__(self, *, special: int | None = None, **options: Any):
+    def __init__(self, *, special: int | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.special = special
         if special is not None:
@@ -272,7 +274,7 @@ class StopField(StrictField):
     type_name = "string, [string]"
     max_items, max_length = 64, 1000
     range_text = f"at most {max_items} strings of {max_length:,} characters"
-    default_error_messages = {"too_long": "must have at most {limit} strings."}
+    default_error_messages: ClassVar = {"too_long": "must have at most {limit} strings."}
 
     def to_internal_value(self, data: Any) -> tuple[str, ...]:
         """Check types, number and lengths."""
@@ -423,7 +425,7 @@ def _check_items(
     items: list[Any], is_valid: Callable[[Any], bool], message: str, code: str = "type"
 ) -> None:
     """Raise ValidationError with an entry for each item at fault."""
-    errors = {
+    errors: dict[Any, Any] = {
         at: ValidationError(message, code).detail
         for at, item in enumerate(items)
         if not is_valid(item)
@@ -440,7 +442,7 @@ def _range_text(minimum: int | None, above: int | None, maximum: int | None) -> 
     return "" if minimum is None else f">= {minimum}"
 
 
-class StrictFieldExtension(OpenApiSerializerFieldExtension):
+class StrictFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     """Shows drf-spectacular what a strict field accepts."""
 
     target_class = StrictField

@@ -71,7 +71,7 @@ REGISTRY.register(EngineCollector())
 def observe(row: RequestLog, choices: Sequence[LoggedChoice]) -> None:
     """Count an ended request, under the served model's name whatever the client called it."""
     label = (engines.model or "",)
-    if row.status_code != 200 or row.error:
+    if row.error:
         FAILURE.labels(*label).inc()
         return
     SUCCESS.labels(*label).inc()

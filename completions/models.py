@@ -5,6 +5,9 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+MAX_MODEL = 200
+MAX_USER = 1000
+
 
 class RequestLog(models.Model):
     """One request to `/v1/completions`, answered, refused or abandoned.
@@ -24,8 +27,8 @@ class RequestLog(models.Model):
     request_id = models.CharField(_("request id"), max_length=64, unique=True)
     created = models.DateTimeField(_("time"), db_index=True)
     client_address = models.CharField(_("client address"), max_length=64, blank=True)
-    model = models.CharField(_("model"), max_length=200, blank=True)
-    user = models.CharField(_("user"), max_length=1000, blank=True)
+    model = models.CharField(_("model"), max_length=MAX_MODEL, blank=True)
+    user = models.CharField(_("user"), max_length=MAX_USER, blank=True)
     status_code = models.PositiveSmallIntegerField(_("status"), default=0)
     error = models.TextField(_("error"), blank=True)
     stream = models.BooleanField(_("stream"), default=False)
@@ -48,7 +51,7 @@ class RequestLog(models.Model):
     time_to_first_token = models.FloatField(_("time to first token"), null=True, blank=True)
     duration = models.FloatField(_("duration"), default=0.0)
 
-    class Meta:
+    class Meta:  # noqa: D106
         verbose_name = _("request")
         verbose_name_plural = _("requests")
         ordering: ClassVar = ["-id"]
@@ -73,7 +76,7 @@ class LoggedChoice(models.Model):
     finish_reason = models.CharField(_("finish reason"), max_length=16, blank=True)
     stop_reason = models.JSONField(_("stop reason"), null=True, blank=True)
 
-    class Meta:
+    class Meta:  # noqa: D106
         verbose_name = _("choice")
         verbose_name_plural = _("choices")
         ordering: ClassVar = ["index"]

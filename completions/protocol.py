@@ -49,7 +49,7 @@ class Protocol:
         self._note_prompts(output.prompts)
         prompts = {prompt.index: prompt for prompt in output.prompts}
         candidates = self.ranked(output)
-        choices = []
+        choices: list[Json] = []
         for candidate in candidates:
             prompt = prompts[candidate.prompt_index]
             choice = self._choice(len(choices), candidate)

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import DatabaseError, close_old_connections, connections, router, transaction
 
 from completions.conf import settings
-from completions.models import LoggedChoice, RequestLog
+from completions.models import MAX_MODEL, MAX_USER, LoggedChoice, RequestLog
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +105,8 @@ def _make_storable(row: RequestLog, choices: Sequence[LoggedChoice]) -> None:
     """Cut long texts, and escape what databases refuse: NUL and halves of surrogate pairs."""
     for name in ("model", "user", "error", "prompt"):
         setattr(row, name, _storable(getattr(row, name)))
-    row.model = row.model[: _max_length("model")]
-    row.user = row.user[: _max_length("user")]
+    row.model = row.model[:MAX_MODEL]
+    row.user = row.user[:MAX_USER]
     row.parameters = _storable_json(row.parameters)
     for choice in choices:
         choice.text = _storable(choice.text)
@@ -127,11 +127,6 @@ def _storable_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {_storable(key): _storable_json(item) for key, item in value.items()}
     return value
-
-
-def _max_length(field: str) -> int:
-    length: int = RequestLog._meta.get_field(field).max_length  # noqa: SLF001
-    return length
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import difflib
 import logging
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
@@ -41,7 +41,7 @@ SHOWN_INPUT = 1000
 class ClosedSerializer(SkipsAbsent, serializers.Serializer[Any]):
     """A serializer that refuses unknown fields and reports every problem at once."""
 
-    default_error_messages = {
+    default_error_messages: ClassVar = {
         "invalid": "must be an object.",
         "null": "must not be null.",
         "required": "is required.",
@@ -49,15 +49,13 @@ class ClosedSerializer(SkipsAbsent, serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """The fields that are set, by name."""
-        errors = self._unknown_fields(data) if isinstance(data, dict) else {}
-        values: dict[str, Any] = {}
+        unknown = self._unknown_fields(data) if isinstance(data, dict) else {}
         try:
-            values = super().to_internal_value(data)
+            values: dict[str, Any] = super().to_internal_value(data)
         except ValidationError as error:
-            assert isinstance(error.detail, dict)
-            errors = {**error.detail, **errors}
-        if errors:
-            raise ValidationError(errors)
+            raise ValidationError({**error.detail, **unknown}) from None  # type: ignore[dict-item]
+        if unknown:
+            raise ValidationError(unknown)
         return values
 
     def _unknown_fields(self, data: dict[str, Any]) -> dict[str, list[ErrorDetail]]:

@@ -40,6 +40,7 @@ class CompletionEndpoint(ContractView):
 
 
 completions.cls = CompletionEndpoint  # type: ignore[attr-defined]
+completions.initkwargs = {}  # type: ignore[attr-defined]
 
 
 def _respond_blocking(request: HttpRequest) -> HttpResponseBase:

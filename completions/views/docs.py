@@ -3,10 +3,12 @@
 from importlib.resources import files
 from pathlib import Path
 
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from completions import openapi
+from completions.exceptions import NotFound
 
 _SWAGGER = Path(str(files("drf_spectacular_sidecar"))) / (
     "static/drf_spectacular_sidecar/swagger-ui-dist"
@@ -31,8 +33,8 @@ def page(request: HttpRequest) -> HttpResponse:
     return render(request, "completions/docs.html")
 
 
-def asset(request: HttpRequest, name: str) -> FileResponse:  # noqa: ARG001
+def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     """A script or style of the page; served from here, so that no static files need be set up."""
     if name not in ASSETS:
-        raise Http404
+        return NotFound(f"There is nothing at {request.path}.").response()
     return FileResponse(ASSETS[name].open("rb"))

@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from engine.config import EngineConfig
 from engine.errors import ContextOverflow, EngineUnavailable, GenerationFailed, InvalidRequest
@@ -47,7 +48,7 @@ MODEL = ModelConfig(
 
 
 class FakeTokenizer:
-    special_tokens = {"eos_token": "<eos>", "bos_token": None, "pad_token": "<eos>"}
+    special_tokens: ClassVar = {"eos_token": "<eos>", "bos_token": None, "pad_token": "<eos>"}
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         try:
@@ -172,7 +173,7 @@ class FakeEngine:
     def stats(self) -> EngineStats:
         return EngineStats(running=len(self.running), num_slots=32)
 
-    async def drain(self, timeout: float) -> None:
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109
         self.state = "draining"
         while self.running and timeout > 0:
             await asyncio.sleep(0.01)

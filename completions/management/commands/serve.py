@@ -95,7 +95,7 @@ class Ending:
     async def _end(self) -> None:
         await shut_down()
         deadline = time.monotonic() + LAST_BYTES_SECONDS
-        while self._is_answering() and time.monotonic() < deadline:
+        while self._is_answering() and time.monotonic() < deadline:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.05)
         self._server.stop()
 
