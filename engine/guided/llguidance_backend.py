@@ -1,0 +1,102 @@
+"""The default backend: llguidance, an Earley parser over lexemes that fills NumPy bitmasks."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import ClassVar, cast
+
+from llguidance import LLExecutor, LLMatcher
+from llguidance.numpy import fill_next_token_bitmask, fill_next_token_bitmask_par
+
+from engine.errors import GenerationFailed
+from engine.guided.backend import Bitmask, CompiledGrammar, Grammar, Vocabulary
+from engine.guided.conjunction import CompiledConjunction
+from engine.guided.llguidance_job import build, make_job, new_tokenizer
+from engine.guided.sandbox import PlainVocabulary, Sandbox
+from engine.sampling_params import GuidedKind, GuidedParams
+
+
+class LLGuidanceBackend:
+    """Compiles everything in a sandbox first: what passes there can't harm this process."""
+
+    kinds: ClassVar[frozenset[GuidedKind]] = frozenset(("json", "regex", "choice", "grammar"))
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        plain = PlainVocabulary.of(vocabulary)
+        self._tokenizer = new_tokenizer(
+            plain, lambda text: vocabulary.encode(text, add_special_tokens=False)
+        )
+        self._sandbox = Sandbox(make_job, plain)
+
+    def compile(self, params: GuidedParams) -> CompiledGrammar:
+        """Translate and check in the sandbox, then build here, where the GIL isn't held."""
+        grammars: list[str] = self._sandbox.run(params)
+        matchers = [build(self._tokenizer, grammar) for grammar in grammars]
+        return CompiledConjunction.of([LLCompiledGrammar(matcher) for matcher in matchers])
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._sandbox.close()
+
+
+class LLCompiledGrammar:
+    """A matcher at the beginning, to be copied."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+
+    def start(self) -> "LLGrammar":
+        """A copy; it shares the lexer's states with all others."""
+        return LLGrammar(self._matcher.deep_copy())
+
+
+class LLGrammar(Grammar):
+    """One candidate's matcher."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+
+    def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
+        """Fill the row without holding the GIL."""
+        fill_next_token_bitmask(self._matcher, bitmask, row)
+        self._check()
+
+    def accept(self, token_id: int) -> bool:
+        """Go on by a token."""
+        return self._matcher.try_consume_tokens([token_id]) == 1
+
+    def rollback(self, num_tokens: int) -> None:
+        """Take back tokens."""
+        self._matcher.rollback(num_tokens)
+
+    @property
+    def can_end(self) -> bool:
+        """Whether the text is complete."""
+        return self._matcher.is_accepting()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is and nothing can follow."""
+        return self._matcher.is_stopped() and self._matcher.is_accepting()
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens of the bytes that must come next, split as the tokenizer would."""
+        return self._matcher.compute_ff_tokens()
+
+    @classmethod
+    def fill_rows(cls, rows: Sequence[tuple[Grammar, int]], bitmask: Bitmask) -> None:
+        """All rows at once on threads of the library's own, without the GIL."""
+        ours = cast("Sequence[tuple[LLGrammar, int]]", rows)
+        matchers = [(grammar._matcher, row) for grammar, row in ours]  # noqa: SLF001
+        fill_next_token_bitmask_par(_executor(), matchers, bitmask)
+        for grammar, _ in ours:
+            grammar._check()  # noqa: SLF001
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            reason = self._matcher.get_error().split("\n", 1)[0]
+            raise GenerationFailed(f"The constraint became too complex to follow: {reason}")
+
+
+@cache
+def _executor() -> LLExecutor:
+    return LLExecutor()
