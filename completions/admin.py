@@ -1,7 +1,7 @@
 """The request log in the admin: to be looked at, never changed."""
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin
 from django.core.paginator import Paginator
@@ -38,15 +38,14 @@ class ReadOnly:
 
 
 class LogPaginator(Paginator):  # type: ignore[type-arg]
-    """Never counts all rows: an unfiltered log is as long as its last id says, a filtered one is
-    counted up to a limit."""
+    """Never counts all rows: the last id tells how many there are, filtered ones have a limit."""
 
     limit = 10_000
 
     @cached_property
     def count(self) -> int:
         """How many rows there are, about."""
-        rows: QuerySet[RequestLog] = self.object_list
+        rows = cast("QuerySet[RequestLog]", self.object_list)
         if rows.query.where:
             return rows.order_by()[: self.limit].count()
         return rows.aggregate(last=Max("id"))["last"] or 0

@@ -1,6 +1,5 @@
 """The ``COMPLETIONS`` settings namespace: every key, its default and what it is for."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
+
+from completions.hints import did_you_mean
 
 NAMESPACE = "COMPLETIONS"
 
@@ -125,8 +126,7 @@ def check_keys(given: Mapping[str, Any]) -> None:
     """Raise ImproperlyConfigured for a key that does not exist, naming the nearest one."""
     for name in given:
         if name not in SETTINGS:
-            near = difflib.get_close_matches(str(name), SETTINGS, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, SETTINGS)
             raise ImproperlyConfigured(f"{NAMESPACE} has an unknown key {name!r}.{hint}")
 
 

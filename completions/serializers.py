@@ -3,7 +3,6 @@
 Validation, the OpenAPI document and the docs' field table are made from it.
 """
 
-import difflib
 import logging
 from collections.abc import Iterator
 from functools import cache
@@ -30,6 +29,7 @@ from completions.fields import (
     StringField,
     StringListField,
 )
+from completions.hints import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +63,10 @@ class ClosedSerializer(SkipsAbsent, serializers.Serializer[Any]):
         if unknown and settings.UNKNOWN_FIELDS == "ignore":
             logger.warning("ignored unknown fields: %s", ", ".join(unknown))
             return {}
-        return {name: [ErrorDetail(self._hint(name), "unknown_field")] for name in unknown}
-
-    def _hint(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.fields, n=1)
-        return "unknown field." + (f" Did you mean {near[0]}?" if near else "")
+        return {
+            name: [ErrorDetail(f"unknown field.{did_you_mean(name, self.fields)}", "unknown_field")]
+            for name in unknown
+        }
 
 
 class NvextSerializer(ClosedSerializer):

@@ -5,60 +5,133 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='RequestLog',
+            name="RequestLog",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('request_id', models.CharField(max_length=64, unique=True, verbose_name='request id')),
-                ('created', models.DateTimeField(db_index=True, verbose_name='time')),
-                ('client_address', models.CharField(blank=True, max_length=64, verbose_name='client address')),
-                ('model', models.CharField(blank=True, max_length=200, verbose_name='model')),
-                ('user', models.CharField(blank=True, max_length=1000, verbose_name='user')),
-                ('status_code', models.PositiveSmallIntegerField(default=0, verbose_name='status')),
-                ('error', models.TextField(blank=True, verbose_name='error')),
-                ('stream', models.BooleanField(default=False, verbose_name='stream')),
-                ('prompt_kind', models.CharField(blank=True, choices=[('', 'none'), ('text', 'text'), ('texts', 'list of texts'), ('tokens', 'token ids'), ('token lists', 'lists of token ids')], default='', max_length=16, verbose_name='prompt kind')),
-                ('prompt', models.TextField(blank=True, verbose_name='prompt')),
-                ('parameters', models.JSONField(blank=True, default=dict, help_text='Those that differ from the default.', verbose_name='parameters')),
-                ('prompt_tokens', models.PositiveIntegerField(default=0, verbose_name='prompt tokens')),
-                ('cached_tokens', models.PositiveIntegerField(default=0, verbose_name='cached tokens')),
-                ('completion_tokens', models.PositiveIntegerField(default=0, verbose_name='completion tokens')),
-                ('queued_seconds', models.FloatField(blank=True, null=True, verbose_name='queued')),
-                ('prefill_seconds', models.FloatField(blank=True, null=True, verbose_name='prefill')),
-                ('decode_seconds', models.FloatField(blank=True, null=True, verbose_name='decode')),
-                ('time_to_first_token', models.FloatField(blank=True, null=True, verbose_name='time to first token')),
-                ('duration', models.FloatField(default=0.0, verbose_name='duration')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "request_id",
+                    models.CharField(max_length=64, unique=True, verbose_name="request id"),
+                ),
+                ("created", models.DateTimeField(db_index=True, verbose_name="time")),
+                (
+                    "client_address",
+                    models.CharField(blank=True, max_length=64, verbose_name="client address"),
+                ),
+                ("model", models.CharField(blank=True, max_length=200, verbose_name="model")),
+                ("user", models.CharField(blank=True, max_length=1000, verbose_name="user")),
+                ("status_code", models.PositiveSmallIntegerField(default=0, verbose_name="status")),
+                ("error", models.TextField(blank=True, verbose_name="error")),
+                ("stream", models.BooleanField(default=False, verbose_name="stream")),
+                (
+                    "prompt_kind",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("", "none"),
+                            ("text", "text"),
+                            ("texts", "list of texts"),
+                            ("tokens", "token ids"),
+                            ("token lists", "lists of token ids"),
+                        ],
+                        default="",
+                        max_length=16,
+                        verbose_name="prompt kind",
+                    ),
+                ),
+                ("prompt", models.TextField(blank=True, verbose_name="prompt")),
+                (
+                    "parameters",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        help_text="Those that differ from the default.",
+                        verbose_name="parameters",
+                    ),
+                ),
+                (
+                    "prompt_tokens",
+                    models.PositiveIntegerField(default=0, verbose_name="prompt tokens"),
+                ),
+                (
+                    "cached_tokens",
+                    models.PositiveIntegerField(default=0, verbose_name="cached tokens"),
+                ),
+                (
+                    "completion_tokens",
+                    models.PositiveIntegerField(default=0, verbose_name="completion tokens"),
+                ),
+                ("queued_seconds", models.FloatField(blank=True, null=True, verbose_name="queued")),
+                (
+                    "prefill_seconds",
+                    models.FloatField(blank=True, null=True, verbose_name="prefill"),
+                ),
+                ("decode_seconds", models.FloatField(blank=True, null=True, verbose_name="decode")),
+                (
+                    "time_to_first_token",
+                    models.FloatField(blank=True, null=True, verbose_name="time to first token"),
+                ),
+                ("duration", models.FloatField(default=0.0, verbose_name="duration")),
             ],
             options={
-                'verbose_name': 'request',
-                'verbose_name_plural': 'requests',
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['model', '-id'], name='completions_model'), models.Index(fields=['status_code', '-id'], name='completions_status')],
+                "verbose_name": "request",
+                "verbose_name_plural": "requests",
+                "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["model", "-id"], name="completions_model"),
+                    models.Index(fields=["status_code", "-id"], name="completions_status"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='LoggedChoice',
+            name="LoggedChoice",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('index', models.PositiveIntegerField(verbose_name='index')),
-                ('text', models.TextField(blank=True, verbose_name='text')),
-                ('num_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens')),
-                ('finish_reason', models.CharField(blank=True, max_length=16, verbose_name='finish reason')),
-                ('stop_reason', models.JSONField(blank=True, null=True, verbose_name='stop reason')),
-                ('log', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='choices', to='completions.requestlog', to_field='request_id')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("index", models.PositiveIntegerField(verbose_name="index")),
+                ("text", models.TextField(blank=True, verbose_name="text")),
+                ("num_tokens", models.PositiveIntegerField(default=0, verbose_name="tokens")),
+                (
+                    "finish_reason",
+                    models.CharField(blank=True, max_length=16, verbose_name="finish reason"),
+                ),
+                (
+                    "stop_reason",
+                    models.JSONField(blank=True, null=True, verbose_name="stop reason"),
+                ),
+                (
+                    "log",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="choices",
+                        to="completions.requestlog",
+                        to_field="request_id",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'choice',
-                'verbose_name_plural': 'choices',
-                'ordering': ['index'],
-                'constraints': [models.UniqueConstraint(fields=('log', 'index'), name='completions_choice_index')],
+                "verbose_name": "choice",
+                "verbose_name_plural": "choices",
+                "ordering": ["index"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("log", "index"), name="completions_choice_index"
+                    )
+                ],
             },
         ),
     ]

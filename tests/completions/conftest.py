@@ -1,11 +1,18 @@
 """Every test of the app talks to a fake engine unless it says otherwise."""
 
+import hypothesis
 import pytest
 
 from completions import engines
 from completions.conf import settings as app_settings
 
 from .fakes import FakeEngine
+
+# The machines that run this are slow and busy at times.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ over, one token per step; `pace` is the seconds of a step.
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -64,38 +65,40 @@ class FakeTokenizer:
 
 
 class FakeStream:
+    """Outputs come `pace` seconds apart; a reader that gives up waiting loses none."""
+
     def __init__(self, engine: "FakeEngine", request: Request) -> None:
         self.request = request
         self._engine = engine
-        self._outputs = self._run()
+        self._steps = 0
         self._ended = False
+        self._due = time.monotonic() + engine.pace
 
     def __aiter__(self) -> "FakeStream":
         return self
 
     async def __anext__(self) -> RequestOutput:
-        return await anext(self._outputs)
+        if self._ended:
+            raise StopAsyncIteration
+        await asyncio.sleep(max(0, self._due - time.monotonic()))
+        self._due += self._engine.pace
+        step, self._steps = self._steps, self._steps + 1
+        last = self._steps == self.request.params.max_tokens
+        if self._engine.fails_at == step:
+            self._end()
+            raise GenerationFailed("NaN in the logits of slot 3")
+        if last:
+            self._end()
+        return self._step(step, last=last)
 
     def abort(self) -> None:
         if not self._ended:
-            self._ended = True
+            self._end()
             self._engine.aborted.append(self.request.request_id)
-            self._engine.running.pop(self.request.request_id, None)
 
-    async def _run(self):
-        engine, request = self._engine, self.request
-        size = request.params.max_tokens
-        for step in range(size):
-            await asyncio.sleep(engine.pace)
-            if engine.fails_at == step:
-                self._ended = True
-                engine.running.pop(request.request_id, None)
-                raise GenerationFailed("NaN in the logits of slot 3")
-            output = self._step(step, last=step == size - 1)
-            if output.finished:
-                self._ended = True
-                engine.running.pop(request.request_id, None)
-            yield output
+    def _end(self) -> None:
+        self._ended = True
+        self._engine.running.pop(self.request.request_id, None)
 
     def _step(self, step: int, *, last: bool) -> RequestOutput:
         params = self.request.params
