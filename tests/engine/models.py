@@ -1,0 +1,59 @@
+"""Tiny random models of each supported architecture, built on the spot."""
+
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+SHAPE = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+GPT2_SHAPE = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {"head_dim": 16},
+    "mistral": {"sliding_window": 5},
+    "phi3": {},
+    "gemma": {"head_dim": 8},
+    "gemma2": {
+        "head_dim": 16,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 24,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+    },
+    "gemma3_text": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 24},
+    "gpt2": GPT2_SHAPE,
+    "gpt_neox": {},
+    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "olmo2": {},
+    "granite": {"attention_multiplier": 0.3},
+    "smollm3": {},
+    "stablelm": {},
+    "phi": {},
+}
+
+
+def random_model(architecture: str, **overrides: Any) -> PreTrainedModel:
+    """A model with weights large enough that attention is far from uniform."""
+    torch.manual_seed(0)
+    facts = {**SHAPE, **ARCHITECTURES.get(architecture, {}), **overrides}
+    config = AutoConfig.for_model(architecture, **facts)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    for name, weight in model.named_parameters():
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+        elif "bias" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    return model
