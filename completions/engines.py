@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from completions.conf import settings
 from completions.exceptions import NotFound
 from engine.config import EngineConfig
+from engine.errors import EngineUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = "default"
 """File in MODELS_DIR that names the default model."""
+
+NO_MODEL = "No model is set up; make one with: manage.py prepare_model"
 
 
 class EngineRegistry:
@@ -42,8 +45,9 @@ class EngineRegistry:
         """The engine, which starts to load if it is new; None if no model is set up."""
         with self._lock:
             if self._engine is None and (model := configured_model()):
-                self._engine, self._model = _make_engine(model), model
-                self._engine.start()
+                engine = _make_engine(model)
+                engine.start()
+                self._engine, self._model = engine, model
             return self._engine
 
     def close(self) -> None:
@@ -60,13 +64,14 @@ registry = EngineRegistry()
 def get_engine(name: str | None = None) -> "AsyncEngine":
     """The engine that serves a model's name or alias (None: the served model).
 
-    Raises NotFound for a model that isn't served. The engine may still be loading.
+    Raises NotFound for a model that isn't served. The engine may still be loading; without any
+    model to load there is none, which raises EngineUnavailable.
     """
     if name is not None and name not in served_names():
         raise NotFound(f"The model `{name}` does not exist.", "model")
     engine = registry.get()
     if engine is None:
-        raise NotFound("No model is set up; make one with: manage.py prepare_model", "model")
+        raise EngineUnavailable(NO_MODEL)
     return engine
 
 

@@ -1,12 +1,13 @@
 """The OpenAPI document; the request bodies in it come from the serializers."""
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.settings import patched_settings
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 
 from completions import metadata
 
@@ -105,6 +106,19 @@ class ContractSchema(AutoSchema):
     def get_auth(self) -> list[Any]:
         """No DRF authentication."""
         return []
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def describe(**options: Any) -> Callable[[Method], Method]:
+    """`extend_schema` on ContractSchema, whatever DRF's DEFAULT_SCHEMA_CLASS is in a site."""
+
+    def decorate(method: Method) -> Method:
+        method.kwargs = {"schema": ContractSchema}  # type: ignore[attr-defined]
+        return extend_schema(**options)(method)
+
+    return decorate
 
 
 @cache

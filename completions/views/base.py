@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import MethodNotAllowed as DrfMethodNotAllowed
+from rest_framework.parsers import JSONParser
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -24,6 +25,7 @@ class ContractView(APIView):
     authentication_classes = ()
     permission_classes = ()
     throttle_classes = ()
+    parser_classes = (JSONParser,)
     renderer_classes = (JSONRenderer,)
     schema = ContractSchema()
 

@@ -7,10 +7,9 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
-from drf_spectacular.utils import extend_schema
 
 from completions.exchange import EventStream, EventStreamResponse, respond
-from completions.openapi import COMPLETION, answers
+from completions.openapi import COMPLETION, answers, describe
 from completions.serializers import CompletionSerializer
 from completions.views.base import ContractView, async_pieces
 
@@ -26,7 +25,7 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
 class CompletionEndpoint(ContractView):
     """What drf-spectacular describes in place of the function above."""
 
-    @extend_schema(
+    @describe(
         operation_id="create_completion",
         request=CompletionSerializer,
         responses=answers(

@@ -1,13 +1,13 @@
 """Whether the service lives and answers, and its metrics."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from completions.engines import get_engine
 from completions.exceptions import ServiceUnavailable
 from completions.metrics import REGISTRY
-from completions.openapi import STRING, an_object, answers
+from completions.openapi import STRING, an_object, answers, describe
 from completions.views.base import ContractView
 
 HEALTH = an_object(object=STRING, message=STRING, status=STRING)
@@ -16,7 +16,7 @@ HEALTH = an_object(object=STRING, message=STRING, status=STRING)
 class LiveView(ContractView):
     """GET /v1/health/live."""
 
-    @extend_schema(operation_id="live", responses=answers("It lives.", HEALTH))
+    @describe(operation_id="live", responses=answers("It lives.", HEALTH))
     def get(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002
         """Say that HTTP is answered."""
         return _health("live")
@@ -25,7 +25,7 @@ class LiveView(ContractView):
 class ReadyView(ContractView):
     """GET /v1/health/ready."""
 
-    @extend_schema(operation_id="ready", responses=answers("It is ready.", HEALTH, 503))
+    @describe(operation_id="ready", responses=answers("It is ready.", HEALTH, 503))
     def get(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002
         """Say whether the model answers; the first question makes it load."""
         state = get_engine().state
@@ -37,7 +37,7 @@ class ReadyView(ContractView):
 class MetricsView(ContractView):
     """GET /v1/metrics."""
 
-    @extend_schema(
+    @describe(
         operation_id="metrics",
         responses={(200, "text/plain"): OpenApiResponse(STRING, "Prometheus text.")},
     )

@@ -3,11 +3,10 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from drf_spectacular.utils import extend_schema
 
 from completions import metadata
 from completions.engines import get_engine, served_names
-from completions.openapi import LICENSE, MODEL, STRING, a_list, an_object, answers
+from completions.openapi import LICENSE, MODEL, STRING, a_list, an_object, answers, describe
 from completions.views.base import ContractView
 
 LOADING = (503,)
@@ -16,7 +15,7 @@ LOADING = (503,)
 class ModelListView(ContractView):
     """GET /v1/models."""
 
-    @extend_schema(
+    @describe(
         operation_id="list_models",
         responses=answers("All names.", an_object(object=STRING, data=a_list(MODEL)), *LOADING),
     )
@@ -30,9 +29,7 @@ class ModelListView(ContractView):
 class ModelView(ContractView):
     """GET /v1/models/{model}."""
 
-    @extend_schema(
-        operation_id="retrieve_model", responses=answers("The model.", MODEL, 404, *LOADING)
-    )
+    @describe(operation_id="retrieve_model", responses=answers("The model.", MODEL, 404, *LOADING))
     def get(self, request: HttpRequest, model: str) -> HttpResponse:  # noqa: ARG002
         """Describe one of the served names."""
         return JsonResponse(metadata.model_card(get_engine(model), model))
@@ -41,7 +38,7 @@ class ModelView(ContractView):
 class VersionView(ContractView):
     """GET /v1/version."""
 
-    @extend_schema(
+    @describe(
         operation_id="version",
         responses=answers("Versions.", an_object(release=STRING, api=STRING)),
     )
@@ -61,7 +58,7 @@ METADATA: dict[str, Any] = an_object(
 class MetadataView(ContractView):
     """GET /v1/metadata."""
 
-    @extend_schema(operation_id="metadata", responses=answers("Metadata.", METADATA, *LOADING))
+    @describe(operation_id="metadata", responses=answers("Metadata.", METADATA, *LOADING))
     def get(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002
         """Tell which model is served under which license."""
         return JsonResponse(metadata.service_metadata(get_engine()))
@@ -70,7 +67,7 @@ class MetadataView(ContractView):
 class LicenseView(ContractView):
     """GET /v1/license."""
 
-    @extend_schema(operation_id="license", responses=answers("The license.", LICENSE, *LOADING))
+    @describe(operation_id="license", responses=answers("The license.", LICENSE, *LOADING))
     def get(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002
         """Give the license of the model."""
         return JsonResponse(metadata.license_info(get_engine()))
@@ -79,7 +76,7 @@ class LicenseView(ContractView):
 class ManifestView(ContractView):
     """GET /v1/manifest."""
 
-    @extend_schema(
+    @describe(
         operation_id="manifest",
         responses=answers("The manifest.", an_object(manifest_file=STRING), *LOADING),
     )

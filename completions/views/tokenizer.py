@@ -1,11 +1,10 @@
 """The tokenizer over HTTP."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from drf_spectacular.utils import extend_schema
 
 from completions.engines import get_engine
 from completions.exceptions import BadRequest
-from completions.openapi import INTEGER, STRING, a_list, an_object, answers, nullable
+from completions.openapi import INTEGER, STRING, a_list, an_object, answers, describe, nullable
 from completions.serializers import DetokenizeSerializer, TokenizeSerializer
 from completions.views.base import ContractView
 
@@ -19,7 +18,7 @@ NAMES = an_object(
 class TokenizeView(ContractView):
     """POST /tokenize."""
 
-    @extend_schema(
+    @describe(
         operation_id="tokenize",
         request=TokenizeSerializer,
         responses=answers("The tokens.", TOKENS, *ERRORS),
@@ -38,7 +37,7 @@ class TokenizeView(ContractView):
 class DetokenizeView(ContractView):
     """POST /detokenize."""
 
-    @extend_schema(
+    @describe(
         operation_id="detokenize",
         request=DetokenizeSerializer,
         responses=answers("The text.", an_object(prompt=STRING), *ERRORS),
@@ -58,7 +57,7 @@ class DetokenizeView(ContractView):
 class TokenizerInfoView(ContractView):
     """GET /tokenizer_info."""
 
-    @extend_schema(
+    @describe(
         operation_id="tokenizer_info", responses=answers("Special tokens by role.", NAMES, 503)
     )
     def get(self, request: HttpRequest) -> HttpResponse:  # noqa: ARG002

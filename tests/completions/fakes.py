@@ -186,6 +186,18 @@ class FakeEngine:
         self.state = "stopped"
 
 
+class LoadingEngine(FakeEngine):
+    """It never gets ready."""
+
+    def start(self) -> None:
+        self.state = "loading"
+
+    def __getattribute__(self, name):
+        if name in ("model", "tokenizer", "max_model_len"):
+            raise EngineUnavailable("The model is loading.")
+        return super().__getattribute__(name)
+
+
 def _entry(token_id: int, token: str, logprob: float, offset: int, k: int) -> TokenLogprob:
     top = [(token_id, token, logprob), (33, "!", -1.5), (34, '"', -2.0), (35, "#", -2.0)]
     top += [(36, "$", -3.0), (37, "%", float("-inf"))]
@@ -197,3 +209,11 @@ def _entry(token_id: int, token: str, logprob: float, offset: int, k: int) -> To
 def _prompt_logprobs(ids: Sequence[int], k: int) -> list[TokenLogprob]:
     first = TokenLogprob(ids[0], chr(ids[0]), None, 0)
     return [first, *(_entry(i, chr(i), -0.25, at, k) for at, i in enumerate(ids[1:], 1))]
+
+
+class SlowEngine(FakeEngine):
+    """Takes its time, so that a client can leave before the end."""
+
+    def __init__(self, config: EngineConfig | None = None) -> None:
+        super().__init__(config)
+        self.pace = 0.02

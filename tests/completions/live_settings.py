@@ -15,7 +15,7 @@ DATABASES = {
     }
 }
 COMPLETIONS = {
-    "ENGINE": "tests.completions.fakes.FakeEngine",
+    "ENGINE": "tests.completions.fakes.SlowEngine",
     "MODEL": "fake",
     "ALIASES": ["org/alias"],
     "MODELS_DIR": VAR,

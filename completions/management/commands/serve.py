@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
-from completions.engines import registry
+from completions.engines import NO_MODEL, registry
 from completions.lifespan import shut_down
 from engine.errors import EngineError
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         """Load, listen, end."""
         engine = registry.get()
         if engine is None:
-            raise CommandError("No model is set up; make one with: manage.py prepare_model")
+            raise CommandError(NO_MODEL)
         try:
             self._wait(engine)
             self._listen(host, port)
