@@ -147,23 +147,27 @@ def _sampling_params(fields: Fields) -> SamplingParams:
 
 
 def _guided_params(fields: Fields) -> GuidedParams | None:
-    for kind, source in _constraints(fields):
+    for name, kind, source in _constraints(fields):
         return GuidedParams(
-            kind, source, fields["guided_whitespace_pattern"], fields["guided_decoding_backend"]
+            kind,
+            source,
+            fields["guided_whitespace_pattern"],
+            fields["guided_decoding_backend"],
+            name,
         )
     return None
 
 
-def _constraints(fields: Fields) -> Iterator[tuple[GuidedKind, str]]:
+def _constraints(fields: Fields) -> Iterator[tuple[str, GuidedKind, str]]:
     for name, kind in GUIDED_FIELDS.items():
         value = fields[name]
         if value is not None:
-            yield kind, value if isinstance(value, str) else json.dumps(value)
+            yield name, kind, value if isinstance(value, str) else json.dumps(value)
     form = fields["response_format"] or {"type": "text"}
     if form["type"] == "json_object":
-        yield "json", '{"type": "object"}'
+        yield "response_format", "json", '{"type": "object"}'
     elif form["type"] == "json_schema":
-        yield "json", json.dumps(form["json_schema"]["schema"])
+        yield "response_format", "json", json.dumps(form["json_schema"]["schema"])
 
 
 # The rules: each looks at the fields with their defaults and at what was given.

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+from django.contrib.auth.decorators import login_not_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -15,6 +16,7 @@ from completions.views.base import ContractView, async_pieces
 
 
 @csrf_exempt
+@login_not_required
 async def completions(request: HttpRequest) -> HttpResponseBase:
     """Answer on the server's event loop, or on one of its own under WSGI."""
     if isinstance(request, ASGIRequest):

@@ -3,6 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -22,17 +23,20 @@ ASSETS = {
 }
 
 
+@login_not_required
 def document(request: HttpRequest) -> HttpResponse:
     """GET /openapi.json."""
     mounted_at = request.path.removesuffix("/openapi.json")
     return JsonResponse({**openapi.document(), "servers": [{"url": mounted_at or "/"}]})
 
 
+@login_not_required
 def page(request: HttpRequest) -> HttpResponse:
     """GET /docs."""
     return render(request, "completions/docs.html")
 
 
+@login_not_required
 def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     """A script or style of the page; served from here, so that no static files need be set up."""
     if name not in ASSETS:

@@ -16,10 +16,13 @@ import pytest
 SERVERS = {
     "daphne": ["manage.py", "serve", "--port", "{port}"],
     "uvicorn": ["-m", "uvicorn", "project.asgi:application", "--port", "{port}"],
+    "urlconf": ["-m", "uvicorn", "tests.completions.live_asgi:application", "--port", "{port}"],
     "gunicorn": ["-m", "gunicorn", "project.wsgi", "--bind", "127.0.0.1:{port}", "--threads", "8"],
 }
 EVERY = pytest.mark.parametrize("live", SERVERS, indirect=True, scope="module")
-ASGI = pytest.mark.parametrize("live", ["daphne", "uvicorn"], indirect=True, scope="module")
+ASGI = pytest.mark.parametrize(
+    "live", ["daphne", "uvicorn", "urlconf"], indirect=True, scope="module"
+)
 
 PROMPT = {"model": "fake", "prompt": "hi"}
 

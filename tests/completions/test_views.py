@@ -99,6 +99,17 @@ def test_csrf_is_no_matter_of_an_api(settings):
     assert post(client, "/tokenize", {"prompt": "x"}).status_code == 200
 
 
+@pytest.mark.django_db
+def test_site_that_requires_a_login(client, settings):
+    settings.MIDDLEWARE = [
+        *settings.MIDDLEWARE,
+        "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    ]
+    assert post(client, "/v1/completions", BODY).status_code == 200
+    for path in ("/v1/models", "/docs", "/openapi.json"):
+        assert client.get(path).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
