@@ -1,0 +1,1 @@
+"""A text-generation engine on ONNX Runtime. It knows nothing of Django."""

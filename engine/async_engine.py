@@ -1,0 +1,233 @@
+"""The engine behind its own thread: what a web process talks to."""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Literal
+
+from engine.config import EngineConfig
+from engine.engine import Engine
+from engine.errors import EngineError, EngineUnavailable, GenerationFailed, QueueFull
+from engine.model_folder import ModelConfig
+from engine.outputs import RequestOutput
+from engine.request import Request
+from engine.stats import EngineStats
+from engine.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+EngineState = Literal["new", "loading", "ready", "draining", "failed", "stopped"]
+
+_UNAVAILABLE = {
+    "new": "The model is not loaded yet.",
+    "loading": "The model is loading.",
+    "draining": "The server is shutting down.",
+    "failed": "The engine failed.",
+    "stopped": "The server is shutting down.",
+}
+
+
+class RequestStream(AsyncIterator[RequestOutput]):
+    """One request's outputs as they come, merged while nobody reads (a mailbox of one slot)."""
+
+    def __init__(self, request: Request, abort: Callable[[str], None]) -> None:
+        self.request = request
+        self._abort = abort
+        self._loop = asyncio.get_running_loop()
+        self._arrival = asyncio.Event()
+        self._pending: RequestOutput | None = None
+        self._finished = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that reads."""
+        return self._loop
+
+    def put(self, output: RequestOutput) -> None:
+        """Add an output; called on the reader's loop."""
+        if self._pending:
+            self._pending.merge(output)
+        else:
+            self._pending = output
+        self._arrival.set()
+
+    async def __anext__(self) -> RequestOutput:
+        if self._finished:
+            raise StopAsyncIteration
+        await self._arrival.wait()
+        self._arrival.clear()
+        output, self._pending = self._pending, None
+        assert output is not None
+        if output.error is not None:
+            self._finished = True
+            raise GenerationFailed(output.error)
+        self._finished = output.finished
+        return output
+
+    def abort(self) -> None:
+        """Stop the request unless it ended; its slots are free at the next step."""
+        if not self._finished:
+            self._finished = True
+            self._abort(self.request.request_id)
+
+
+class AsyncEngine:
+    """Owns the one thread in which the engine loads and steps.
+
+    Requests and aborts go in through a queue; outputs come back with one call per step into
+    each reader's event loop.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.state: EngineState = "new"
+        self.failure: str | None = None
+        self._engine: Engine | None = None
+        self._inbox: queue.SimpleQueue[Callable[[Engine], None]] = queue.SimpleQueue()
+        self._streams: dict[str, RequestStream] = {}
+        self._waiting_tokens: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._loaded = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
+
+    @property
+    def model(self) -> ModelConfig:
+        """The loaded model's facts."""
+        return self._loaded_engine().model
+
+    @property
+    def max_model_len(self) -> int:
+        """The context length that is served."""
+        return self._loaded_engine().max_model_len
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The loaded model's tokenizer."""
+        return self._loaded_engine().tokenizer
+
+    def start(self) -> None:
+        """Load and warm up in the engine's thread; returns at once."""
+        self.state = "loading"
+        self._thread.start()
+
+    def wait_until_ready(self, timeout: float | None = None) -> None:
+        """Block until the model answers; raises EngineError if it failed to load."""
+        if not self._loaded.wait(timeout):
+            raise EngineUnavailable(_UNAVAILABLE["loading"])
+        self._loaded_engine()
+
+    def check(self, request: Request) -> None:
+        """Raise InvalidRequest if this model can never serve the request."""
+        self._loaded_engine().check(request)
+
+    def generate(self, request: Request) -> RequestStream:
+        """Admit a request that passed `check`; its outputs come on the running event loop.
+
+        Raises EngineUnavailable or QueueFull instead.
+        """
+        stream = RequestStream(request, self.abort)
+        with self._lock:
+            if self.state != "ready":
+                raise EngineUnavailable(_UNAVAILABLE[self.state])
+            self._check_room(request)
+            self._streams[request.request_id] = stream
+            self._waiting_tokens[request.request_id] = request.num_prompt_tokens
+        self._inbox.put(lambda engine: engine.add(request))
+        return stream
+
+    def abort(self, request_id: str) -> None:
+        """Free all that a request holds at the next step."""
+        with self._lock:
+            self._streams.pop(request_id, None)
+            self._waiting_tokens.pop(request_id, None)
+        self._inbox.put(lambda engine: engine.abort(request_id))
+
+    def stats(self) -> EngineStats:
+        """What the engine is doing; zeros while it isn't loaded."""
+        return self._engine.stats() if self._engine else EngineStats()
+
+    async def drain(self, timeout: float) -> None:
+        """Take no more requests and wait for the running ones, `timeout` seconds at most."""
+        self.state = "draining"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._streams:
+                    await asyncio.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the thread after the step it is in."""
+        self.state = "stopped"
+        self._inbox.put(lambda _: None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _loaded_engine(self) -> Engine:
+        if self._engine is None:
+            message = self.failure or _UNAVAILABLE[self.state]
+            raise EngineUnavailable(message)
+        return self._engine
+
+    def _check_room(self, request: Request) -> None:
+        tokens = sum(self._waiting_tokens.values()) + request.num_prompt_tokens
+        if len(self._waiting_tokens) >= self.config.max_waiting_requests:
+            raise QueueFull("Too many requests are waiting; try again later.")
+        if self._waiting_tokens and tokens > self.config.max_waiting_tokens:
+            raise QueueFull("Too many prompt tokens are waiting; try again later.")
+
+    # What follows runs in the engine's thread.
+
+    def _main(self) -> None:
+        try:
+            engine = Engine(self.config)
+            engine.warm_up()
+            self._engine = engine
+            self.state = "ready"
+        except Exception as error:
+            logger.exception("the engine failed to load")
+            self.state, self.failure = "failed", f"The model could not be loaded: {error}"
+            return
+        finally:
+            self._loaded.set()
+        while self.state != "stopped":
+            self._work(engine)
+
+    def _work(self, engine: Engine) -> None:
+        """Take in what came, compute one step and hand over its outputs."""
+        for command in self._commands(wait=not engine.has_work):
+            command(engine)
+        try:
+            outputs = engine.step()
+        except Exception:
+            logger.exception("a step failed; its requests end with an error")
+            outputs = engine.fail_all("The engine failed while it computed this request.")
+        if outputs:
+            self._hand_over(outputs)
+
+    def _commands(self, *, wait: bool) -> Iterable[Callable[[Engine], None]]:
+        if wait:
+            yield self._inbox.get()
+        while not self._inbox.empty():
+            yield self._inbox.get()
+
+    def _hand_over(self, outputs: list[RequestOutput]) -> None:
+        """Put each output into its stream, with one call into each event loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[RequestStream, RequestOutput]]] = {}
+        with self._lock:
+            for output in outputs:
+                self._waiting_tokens.pop(output.request_id, None)
+                stream = self._streams.get(output.request_id)
+                if stream:
+                    by_loop.setdefault(stream.loop, []).append((stream, output))
+                    if output.finished:
+                        del self._streams[output.request_id]
+        for loop, deliveries in by_loop.items():
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its readers are gone
+                loop.call_soon_threadsafe(_deliver, deliveries)
+
+
+def _deliver(deliveries: list[tuple[RequestStream, RequestOutput]]) -> None:
+    for stream, output in deliveries:
+        stream.put(output)

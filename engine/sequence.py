@@ -1,0 +1,191 @@
+"""A candidate of a prompt while it is computed, and the request it belongs to."""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence as Items
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.candidate_text import CandidateText
+from engine.outputs import (
+    CandidateOutput,
+    FinishReason,
+    PromptOutput,
+    RequestOutput,
+    Timings,
+    TokenLogprob,
+)
+from engine.request import Prompt, Request
+from engine.sampling import CandidateState
+from engine.tokenizer import Tokenizer
+
+Tokens = NDArray[np.int32]
+
+
+class RequestState:
+    """A request in the engine: its prompts, what it gained in this step, and its times."""
+
+    def __init__(self, request: Request, tokenizer: Tokenizer, eos_token_ids: Items[int]) -> None:
+        self.request = request
+        self.params = request.params
+        self.tokenizer = tokenizer
+        self.eos_token_ids = eos_token_ids
+        seed = request.params.seed
+        self.seed = secrets.randbits(64) if seed is None else seed % 2**64
+        self.output = RequestOutput(request.request_id)
+        self.prompts = [PromptState(self, i, prompt) for i, prompt in enumerate(request.prompts)]
+        self.unfinished = len(self.prompts) * self.num_computed_candidates
+        self.arrived = time.monotonic()
+        self.started: float | None = None
+        self.first_token: float | None = None
+
+    @property
+    def num_computed_candidates(self) -> int:
+        """Candidates that are computed per prompt: greedy ones are equal, so one stands for all."""
+        return 1 if self.params.is_greedy else self.params.num_candidates
+
+    @property
+    def copies(self) -> int:
+        """How many candidates one computed candidate stands for."""
+        return self.params.num_candidates if self.params.is_greedy else 1
+
+    @property
+    def finished(self) -> bool:
+        """Whether every candidate has ended, or the request failed."""
+        return self.output.finished
+
+    def start(self) -> None:
+        """The first of its tokens is computed in this step."""
+        self.started = self.started or time.monotonic()
+
+    def emit(self, candidate: CandidateOutput) -> None:
+        """Hand out what a computed candidate gained, to all that it stands for."""
+        now = time.monotonic()
+        self.first_token = self.first_token or now
+        for copy in range(self.copies):
+            self.output.add(candidate.copy_as(candidate.index + copy))
+        if candidate.finish_reason:
+            self.unfinished -= 1
+            if not self.unfinished:
+                self.output.timings = self._timings(now)
+
+    def fail(self, message: str) -> None:
+        """End all candidates with an error."""
+        self.output.error = message
+
+    def take_output(self) -> RequestOutput:
+        """What was gained since the last call."""
+        output, self.output = self.output, RequestOutput(self.request.request_id)
+        return output
+
+    def _timings(self, now: float) -> Timings:
+        started = self.started or self.arrived
+        first = self.first_token or now
+        return Timings(started - self.arrived, first - started, now - first)
+
+
+class PromptState:
+    """One prompt of a request: computed once, then shared by its candidates.
+
+    `candidates` yields those that have not begun; the first of them, the leader, computes the
+    prompt, and the first tokens of all are drawn from its logits.
+    """
+
+    def __init__(self, owner: RequestState, index: int, prompt: Prompt) -> None:
+        self.owner = owner
+        self.index = index
+        self.tokens: Tokens = np.asarray(prompt.token_ids, np.int32)
+        self.text = prompt.text
+        self.cached_tokens = 0
+        self.logprobs: list[TokenLogprob] = []
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the logits of every prompt token are needed, so that none may be reused."""
+        return self.owner.params.prompt_logprobs is not None
+
+    def output(self) -> PromptOutput:
+        """What became of the prompt."""
+        logprobs = self.logprobs if self.wants_logprobs else None
+        return PromptOutput(self.index, len(self.tokens), self.cached_tokens, logprobs)
+
+
+class Sequence:
+    """One candidate: its tokens, how many of them are computed, and how it is sampled.
+
+    `slot` is where its keys and values lie while it runs.
+    """
+
+    def __init__(self, prompt: PromptState, index: int) -> None:
+        params = prompt.owner.params
+        self.prompt = prompt
+        self.owner = prompt.owner
+        self.index = index
+        self.num_prompt_tokens = len(prompt.tokens)
+        self.num_tokens = self.num_prompt_tokens
+        self.num_computed_tokens = 0
+        self.slot = -1
+        self.cumulative_logprob = 0.0
+        self._tokens = np.empty(self.num_tokens + params.max_tokens, np.int32)
+        self._tokens[: self.num_tokens] = prompt.tokens
+        self.sampling = CandidateState(
+            params, index, self.owner.seed, prompt.tokens, self.owner.eos_token_ids
+        )
+        self.text = CandidateText(params, self.owner.tokenizer)
+
+    @property
+    def tokens(self) -> Tokens:
+        """Prompt and generated tokens."""
+        return self._tokens[: self.num_tokens]
+
+    @property
+    def computed(self) -> Tokens:
+        """The tokens whose keys and values are in the slot."""
+        return self._tokens[: self.num_computed_tokens]
+
+    @property
+    def num_generated(self) -> int:
+        """Tokens of the completion so far."""
+        return self.num_tokens - self.num_prompt_tokens
+
+    @property
+    def num_remaining(self) -> int:
+        """Tokens to compute before the next can be drawn."""
+        return self.num_tokens - self.num_computed_tokens
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether its next logits give the first tokens of all the prompt's candidates."""
+        return self.index == 0 and not self.num_generated
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether its prompt was computed before, by itself or by its leader."""
+        return bool(self.num_generated or self.num_computed_tokens)
+
+    def begin(self, num_reused: int) -> None:
+        """It gets a slot, in which `num_reused` of its tokens lie already."""
+        self.owner.start()
+        if not self.is_resumed:
+            self.prompt.cached_tokens = num_reused
+
+    def siblings(self) -> Iterator["Sequence"]:
+        """The prompt's other candidates, which have not begun."""
+        for index in range(1, self.owner.num_computed_candidates):
+            yield Sequence(self.prompt, index)
+
+    def append(self, token_id: int) -> None:
+        """Take the token that was drawn."""
+        self._tokens[self.num_tokens] = token_id
+        self.num_tokens += 1
+        self.sampling.append(token_id)
+
+
+def common_prefix(left: Tokens, right: Tokens) -> int:
+    """How many leading tokens are equal."""
+    size = min(len(left), len(right))
+    if not size or left[0] != right[0]:
+        return 0
+    differing = np.flatnonzero(left[:size] != right[:size])
+    return int(differing[0]) if len(differing) else size
