@@ -9,6 +9,9 @@ from engine.errors import ModelError, UnsupportedModel
 _ALIBI = {"bloom", "mpt"}
 """Model types whose attention adds a bias that grows with the distance."""
 
+_FULL, _SLIDING = {"full_attention", "global"}, {"sliding_attention", "local"}
+"""How configurations call layers that see all tokens, and only the last ones."""
+
 _ROPE_THAT_CHANGES_WITH_LENGTH = {"dynamic", "longrope"}
 """An export keeps the frequencies of short texts, which hold up to the original context."""
 
@@ -66,10 +69,12 @@ def _max_model_len(config: Any) -> int:
 
 
 def _windows(config: Any) -> tuple[int, ...]:
-    window = getattr(config, "sliding_window", None)
+    window = getattr(config, "sliding_window", None) or getattr(config, "window_size", None)
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    if kinds is None:
+        kinds = ["sliding_attention"] * config.num_hidden_layers
+    if unknown := set(kinds) - _FULL - _SLIDING:
+        raise UnsupportedModel(f"{config.model_type} has layers of {sorted(unknown)}")
     if not window or not getattr(config, "use_sliding_window", True):
-        return (-1,) * int(config.num_hidden_layers)
-    layer_types = getattr(config, "layer_types", None)
-    if layer_types is None:
-        return (int(window),) * int(config.num_hidden_layers)
-    return tuple(int(window) if kind == "sliding_attention" else -1 for kind in layer_types)
+        window = -1
+    return tuple(int(window) if kind in _SLIDING else -1 for kind in kinds)

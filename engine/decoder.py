@@ -22,7 +22,12 @@ class Decoder:
     """
 
     def __init__(
-        self, graph: Path, model: ModelConfig, device: Device, cache: KVCache, num_threads: int | None
+        self,
+        graph: Path,
+        model: ModelConfig,
+        device: Device,
+        cache: KVCache,
+        num_threads: int | None,
     ) -> None:
         self._session = device.session(graph, num_threads)
         self._cache = cache

@@ -155,7 +155,9 @@ def identity_graph(onnx_type: int) -> bytes:
     from onnx import helper  # noqa: PLC0415 - only CUDA needs it, and it is slow to import
 
     flat = [helper.make_tensor_value_info(name, onnx_type, ["n"]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "copy", *[[f] for f in flat])
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "copy", *[[f] for f in flat]
+    )
     opset = helper.make_opsetid("", 19)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
     return bytes(model.SerializeToString())

@@ -1,20 +1,26 @@
 """The engine's synchronous core: add requests, call `step` until they are finished."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from engine.config import EngineConfig
 from engine.decoder import Decoder, Logits
 from engine.device import choose_device
-from engine.errors import ContextOverflow, EngineError, InvalidRequest
+from engine.errors import ContextOverflow, InvalidRequest
 from engine.kv_cache import KVCache, slot_bytes
 from engine.model_folder import ModelFolder
-from engine.outputs import CandidateOutput, RequestOutput, TokenLogprob
-from engine.prompt_scorer import score_prompt
-from engine.request import Request
+from engine.outputs import (
+    Alternative,
+    CandidateOutput,
+    FinishReason,
+    RequestOutput,
+    TokenLogprob,
+)
+from engine.request import Prompt, Request
 from engine.sampling import Sampler, SamplerOutput
+from engine.sampling_params import SamplingParams
 from engine.scheduler import Batch, Prefill, Scheduler
 from engine.sequence import RequestState, Sequence
 from engine.slots import Slots
@@ -22,6 +28,8 @@ from engine.stats import EngineStats
 from engine.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
+
+_SAMPLED_ROWS = 64
 
 
 class Engine:
@@ -51,7 +59,11 @@ class Engine:
         self._prompt_tokens = self._generation_tokens = 0
         self.reset()
         logger.info(
-            "%s on %s: %d slots of %d tokens", self.model.name, device.name, *cache_shape(cache)
+            "%s on %s: %d slots of %d tokens",
+            self.model.name,
+            device.name,
+            self.num_slots,
+            self.max_model_len,
         )
 
     def reset(self) -> None:
@@ -101,13 +113,24 @@ class Engine:
         batch = self._scheduler.schedule()
         if not batch:
             return []
-        sequences, rows = self._run(batch)
-        if sequences:
-            sampled = self._sampler.sample(rows, [sequence.sampling for sequence in sequences])
-            for row, sequence in enumerate(sequences):
-                self._advance(sequence, sampled, row)
-            self._place(sequences)
-        return self._collect(batch)
+        owners = {id(owner): owner for owner in self._run(batch)}
+        return [self._collect(owner) for owner in owners.values() if owner.has_output]
+
+    def warm_up(self) -> None:
+        """Compute a short completion, so that the first request finds everything in place."""
+        self.add(Request("warm-up", (Prompt([0, 0]),), SamplingParams(max_tokens=2)))
+        while self.has_work:
+            self.step()
+        self.reset()
+        self._prompt_tokens = self._generation_tokens = 0
+
+    def fail_all(self, message: str) -> list[RequestOutput]:
+        """End every request with an error, after a fault that none of them survives."""
+        states = list(self._states.values())
+        self.reset()
+        for state in states:
+            state.fail(message)
+        return [state.take_output() for state in states]
 
     def stats(self) -> EngineStats:
         """What the engine is doing."""
@@ -123,3 +146,135 @@ class Engine:
             prompt_tokens_total=self._prompt_tokens,
             generation_tokens_total=self._generation_tokens,
         )
+
+    def _run(self, batch: Batch) -> Iterator[RequestState]:
+        """Compute and sample; yields the owners of the sequences that gained a token."""
+        sequences = list(batch.decode)
+        if sequences:
+            self._decode(sequences)
+        if batch.prefill and self._prefill(batch.prefill, len(sequences)):
+            sequences.append(batch.prefill.sequence)
+        rows = list(range(len(sequences)))
+        for row, leader in enumerate(list(sequences)):
+            if leader.is_leader:
+                yield self._announce(leader)
+                siblings = list(leader.siblings())
+                sequences += siblings
+                rows += [row] * len(siblings)
+        for start in range(0, len(rows), _SAMPLED_ROWS):
+            part = slice(start, start + _SAMPLED_ROWS)
+            states = [sequence.sampling for sequence in sequences[part]]
+            sampled = self._sampler.sample(self._logits[rows[part]], states)
+            for row, sequence in enumerate(sequences[part]):
+                self._advance(sequence, sampled, row)
+                yield sequence.owner
+        self._place(sequences)
+
+    def _decode(self, sequences: list[Sequence]) -> None:
+        tokens = np.array([sequence.tokens[-1] for sequence in sequences], np.int64)
+        lengths = np.array([sequence.num_computed_tokens for sequence in sequences])
+        self._decoder.decode(tokens, lengths, self._logits[: len(sequences)])
+        for sequence in sequences:
+            sequence.num_computed_tokens += 1
+
+    def _prefill(self, prefill: Prefill, row: int) -> bool:
+        """Compute a chunk; whether the prompt is complete, its last logits being in `row`."""
+        sequence, is_last = prefill.sequence, prefill.is_last
+        start = sequence.num_computed_tokens
+        tokens = sequence.tokens[start : start + prefill.size].astype(np.int64)
+        scorer = sequence.prompt.scorer
+        if scorer is None or sequence.num_generated:
+            logits = self._logits[row : row + 1]
+        else:
+            logits = np.empty((prefill.size, self._logits.shape[1]), np.float32)
+        self._decoder.prefill(sequence.slot, tokens, start, logits)
+        if len(logits) > 1 or (scorer and not sequence.num_generated):
+            assert scorer
+            self._logits[row] = logits[-1]
+            scorer.score(logits[:, : self.model.vocab_size], start)
+        sequence.num_computed_tokens += prefill.size
+        return is_last
+
+    def _announce(self, leader: Sequence) -> RequestState:
+        leader.owner.output.prompts.append(leader.prompt.output())
+        return leader.owner
+
+    def _advance(self, sequence: Sequence, sampled: SamplerOutput, row: int) -> None:
+        """Take one row's token, or end its candidate without one."""
+        if sampled.broken[row]:
+            sequence.owner.fail("The model's output is not a number.")
+        elif sampled.exhausted[row]:
+            self._emit(sequence, "stop", None)
+        else:
+            token_id = int(sampled.token_ids[row])
+            self._generation_tokens += 1
+            entry = self._entry(sequence, sampled, row)
+            sequence.append(token_id)
+            if sequence.owner.params.needs_logprobs:
+                sequence.cumulative_logprob += float(sampled.logprobs[row])
+            self._emit(sequence, *sequence.take(token_id, entry))
+
+    def _entry(self, sequence: Sequence, sampled: SamplerOutput, row: int) -> TokenLogprob | None:
+        if sequence.owner.params.logprobs is None:
+            return None
+        name = self.tokenizer.token_name
+        tops = zip(sampled.top_ids[row].tolist(), sampled.top_logprobs[row].tolist(), strict=True)
+        token_id = int(sampled.token_ids[row])
+        return TokenLogprob(
+            token_id,
+            name(token_id),
+            float(sampled.logprobs[row]),
+            sequence.text.offset,
+            tuple(Alternative(each, name(each), value) for each, value in tops),
+        )
+
+    def _emit(
+        self, sequence: Sequence, reason: FinishReason | None, stop: int | str | None
+    ) -> None:
+        if reason:
+            sequence.text.finish()
+            sequence.is_finished = True
+        text, entries = sequence.text.take(final=reason is not None)
+        if text or entries or reason:
+            output = CandidateOutput(
+                sequence.prompt.index,
+                sequence.index,
+                text,
+                sequence.num_generated,
+                entries,
+                sequence.cumulative_logprob,
+                reason,
+                stop,
+            )
+            sequence.owner.emit(output)
+
+    def _place(self, sequences: list[Sequence]) -> None:
+        """Free the slots of those that ended; let those that began run or wait."""
+        failed = {sequence.owner for sequence in sequences if sequence.owner.output.error}
+        for owner in failed:
+            self._scheduler.abort(owner)
+        alive = [sequence for sequence in sequences if sequence.owner not in failed]
+        for sequence in sorted(alive, key=lambda each: -each.slot):
+            if sequence.slot < 0:
+                if not sequence.is_finished:
+                    self._scheduler.waiting.extend(sequence.owner, [sequence])
+            elif sequence.is_finished:
+                self._scheduler.finish(sequence)
+            elif self._scheduler.is_staged(sequence):
+                self._scheduler.complete_prefill(sequence)
+
+    def _collect(self, owner: RequestState) -> RequestOutput:
+        output = owner.take_output()
+        if output.finished:
+            self._states.pop(owner.request.request_id, None)
+        return output
+
+    def _fitting_slots(self, budget: int) -> int:
+        size = slot_bytes(self.model, self.max_model_len)
+        return max(1, min(self.config.max_num_seqs, budget // size - 1))
+
+
+def unknown_id(ids: Iterable[int], size: int) -> str:
+    """What is wrong with the first id that is not in the vocabulary."""
+    wrong = next(token_id for token_id in ids if not 0 <= token_id < size)
+    return f"Token id {wrong} is not in the vocabulary (0 to {size - 1})."

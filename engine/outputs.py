@@ -1,6 +1,6 @@
 """What the engine hands back: plain data that can be merged and sent over a wire."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 FinishReason = Literal["stop", "length"]
@@ -14,8 +14,7 @@ class Alternative(NamedTuple):
     logprob: float
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
+class TokenLogprob(NamedTuple):
     """One position of a prompt or completion.
 
     `token` is the token's name (spec section 6). `logprob` and `rank` are None for the first
@@ -61,6 +60,10 @@ class CandidateOutput:
     cumulative_logprob: float = 0.0
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
+
+    def copy_as(self, index: int) -> "CandidateOutput":
+        """The same gain of another candidate."""
+        return replace(self, index=index, logprobs=list(self.logprobs))
 
     def merge(self, later: "CandidateOutput") -> None:
         """Append what came later."""

@@ -61,6 +61,10 @@ class Scheduler:
         self._admit()
         return Batch(list(self.slots), self._next_chunk())
 
+    def is_staged(self, sequence: Sequence) -> bool:
+        """Whether a sequence is in the staging slot."""
+        return sequence is self._staged
+
     def complete_prefill(self, sequence: Sequence) -> None:
         """Let the staged sequence run: its prompt is computed."""
         self._staged = None

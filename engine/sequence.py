@@ -16,6 +16,7 @@ from engine.outputs import (
     Timings,
     TokenLogprob,
 )
+from engine.prompt_scorer import PromptScorer
 from engine.request import Prompt, Request
 from engine.sampling import CandidateState
 from engine.tokenizer import Tokenizer
@@ -74,6 +75,11 @@ class RequestState:
         """End all candidates with an error."""
         self.output.error = message
 
+    @property
+    def has_output(self) -> bool:
+        """Whether it gained something since the last call of `take_output`."""
+        return bool(self.output.candidates or self.output.prompts or self.output.error)
+
     def take_output(self) -> RequestOutput:
         """What was gained since the last call."""
         output, self.output = self.output, RequestOutput(self.request.request_id)
@@ -98,16 +104,17 @@ class PromptState:
         self.tokens: Tokens = np.asarray(prompt.token_ids, np.int32)
         self.text = prompt.text
         self.cached_tokens = 0
-        self.logprobs: list[TokenLogprob] = []
+        k = owner.params.prompt_logprobs
+        self.scorer = None if k is None else PromptScorer(prompt, k, owner.tokenizer)
 
     @property
     def wants_logprobs(self) -> bool:
         """Whether the logits of every prompt token are needed, so that none may be reused."""
-        return self.owner.params.prompt_logprobs is not None
+        return self.scorer is not None
 
     def output(self) -> PromptOutput:
         """What became of the prompt."""
-        logprobs = self.logprobs if self.wants_logprobs else None
+        logprobs = self.scorer.entries if self.scorer else None
         return PromptOutput(self.index, len(self.tokens), self.cached_tokens, logprobs)
 
 
@@ -126,6 +133,7 @@ class Sequence:
         self.num_tokens = self.num_prompt_tokens
         self.num_computed_tokens = 0
         self.slot = -1
+        self.is_finished = False
         self.cumulative_logprob = 0.0
         self._tokens = np.empty(self.num_tokens + params.max_tokens, np.int32)
         self._tokens[: self.num_tokens] = prompt.tokens
@@ -180,6 +188,23 @@ class Sequence:
         self._tokens[self.num_tokens] = token_id
         self.num_tokens += 1
         self.sampling.append(token_id)
+
+    def take(
+        self, token_id: int, entry: TokenLogprob | None
+    ) -> tuple[FinishReason | None, int | str | None]:
+        """Add the last token's text; why the candidate ends with it, in the spec's order."""
+        params, count = self.owner.params, self.num_generated
+        may_end = count >= params.min_tokens
+        is_eos = token_id in self.owner.eos_token_ids and not params.ignore_eos
+        is_stop = token_id in params.stop_token_ids
+        ends = may_end and (is_eos or is_stop)
+        shown = not ends or (params.include_stop_str_in_output and not is_eos)
+        self.text.append(token_id, entry, shown=shown)
+        if ends:
+            return "stop", None if is_eos else token_id
+        if self.text.found is not None:
+            return "stop", self.text.found
+        return ("length", None) if count == params.max_tokens else (None, None)
 
 
 def common_prefix(left: Tokens, right: Tokens) -> int:
