@@ -10,7 +10,7 @@ from typing import Literal
 
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.errors import EngineError, EngineUnavailable, GenerationFailed, QueueFull
+from engine.errors import EngineUnavailable, GenerationFailed, QueueFull
 from engine.model_folder import ModelConfig
 from engine.outputs import RequestOutput
 from engine.request import Request
@@ -91,6 +91,7 @@ class AsyncEngine:
         self._waiting_tokens: dict[str, int] = {}
         self._lock = threading.Lock()
         self._loaded = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
 
     @property
@@ -149,17 +150,18 @@ class AsyncEngine:
         """What the engine is doing; zeros while it isn't loaded."""
         return self._engine.stats() if self._engine else EngineStats()
 
-    async def drain(self, timeout: float) -> None:
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds, and never raises
         """Take no more requests and wait for the running ones, `timeout` seconds at most."""
         self.state = "draining"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._streams:
+                while self._streams:  # noqa: ASYNC110 - once per process, no event worth its upkeep
                     await asyncio.sleep(0.05)
 
     def stop(self) -> None:
         """End the thread after the step it is in."""
         self.state = "stopped"
+        self._stopping.set()
         self._inbox.put(lambda _: None)
         if self._thread.is_alive():
             self._thread.join()
@@ -184,15 +186,19 @@ class AsyncEngine:
             engine = Engine(self.config)
             engine.warm_up()
             self._engine = engine
-            self.state = "ready"
+            self._become_ready()
         except Exception as error:
             logger.exception("the engine failed to load")
             self.state, self.failure = "failed", f"The model could not be loaded: {error}"
             return
         finally:
             self._loaded.set()
-        while self.state != "stopped":
+        while not self._stopping.is_set():
             self._work(engine)
+
+    def _become_ready(self) -> None:
+        if self.state == "loading":
+            self.state = "ready"
 
     def _work(self, engine: Engine) -> None:
         """Take in what came, compute one step and hand over its outputs."""

@@ -1,5 +1,7 @@
 """A candidate's text and logprobs as they may be released."""
 
+from dataclasses import replace
+
 from engine.detokenizer import Detokenizer
 from engine.outputs import TokenLogprob
 from engine.sampling_params import SamplingParams
@@ -48,7 +50,7 @@ class CandidateText:
         self._released += len(text)
         due = [e for e in self._entries if final or e.text_offset <= self._released]
         self._entries = self._entries[len(due) :]
-        return text, [e._replace(text_offset=min(e.text_offset, self._released)) for e in due]
+        return text, [replace(e, text_offset=min(e.text_offset, self._released)) for e in due]
 
     def _push(self, piece: str) -> None:
         self.offset += len(piece)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import onnxruntime as ort
-from numpy.typing import NDArray
+from numpy.typing import NDArray  # noqa: TC002 - beside NumPy itself
 
 from engine.config import Provider
 from engine.errors import EngineError, UnsupportedModel

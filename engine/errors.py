@@ -40,7 +40,7 @@ class QueueFull(EngineUnavailable):
 
 
 class GenerationFailed(EngineError):
-    """This request failed while it ran (a broken model, a fault in the engine)."""
+    """The request failed while it ran (a broken model, a fault in the engine)."""
 
 
 class ModelError(EngineError):

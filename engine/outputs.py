@@ -14,7 +14,8 @@ class Alternative(NamedTuple):
     logprob: float
 
 
-class TokenLogprob(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
     """One position of a prompt or completion.
 
     `token` is the token's name (spec section 6). `logprob` and `rank` are None for the first

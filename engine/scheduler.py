@@ -35,7 +35,7 @@ class Scheduler:
     """Lets waiting sequences into slots and decides what each step computes.
 
     A sequence of which one token is left to compute runs; one with more is first computed in the
-    staging slot, `prefill_chunk` tokens a step, so that a long prompt never stalls the running ones.
+    staging slot, `prefill_chunk` tokens a step, so that a long prompt never stalls the others.
     """
 
     def __init__(self, slots: Slots, prefill_chunk: int, *, prefix_reuse: bool = True) -> None:

@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence as Items
+from collections.abc import Iterator
+from collections.abc import Sequence as Items
 
 import numpy as np
 from numpy.typing import NDArray

@@ -4,6 +4,7 @@ The search is anchored on the names of the cache tensors, which all exports shar
 keys from there to the softmax; it depends on no other name and on no order of nodes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -37,24 +38,25 @@ class Attention:
 
 def find_attention(graph: ir.Graph, layer: int) -> Attention:
     """Find a layer's attention; raises UnsupportedModel naming what is in the way."""
-    keys = _append(graph, f"past_key_values.{layer}.key")
-    values = _append(graph, f"past_key_values.{layer}.value")
+    past_key, past_value = _past(graph, layer)
+    keys, values = _append(past_key), _append(past_value)
     softmax = _next(keys.outputs[0], "Softmax", layer)
     output = _next(softmax.outputs[0], "MatMul", layer)
-    query, scale, softcap = _read_scores(keys.outputs[0], softmax, layer)
+    query, scale, softcap = _read_scores(keys, softmax, layer)
     new_key, new_value = keys.inputs[1], values.inputs[1]
     return Attention(layer, query, new_key, new_value, output.outputs[0], scale, softcap)
 
 
-def replace_attention(graph: ir.Graph, found: Attention, num_heads: int, window: int) -> None:
+def replace_attention(
+    graph: ir.Graph, found: Attention, lengths: Sequence[ir.Value], num_heads: int, window: int
+) -> None:
     """Put GroupQueryAttention in the place of what was found.
 
-    `window` is how many tokens a token sees, itself included; -1 is all.
+    `lengths` are seqlens_k and total_sequence_length; `window` is how many tokens a token sees,
+    itself included, or -1 for all.
     """
-    inputs = {value.name: value for value in graph.inputs}
-    past = [inputs[f"past_key_values.{found.layer}.{kind}"] for kind in ("key", "value")]
+    past = _past(graph, found.layer)
     num_kv_heads, head_dim = past[0].shape[1], past[0].shape[3]
-    lengths = [inputs["seqlens_k"], inputs["total_sequence_length"]]
     new = [_join_heads(graph, each) for each in (found.query, found.key, found.value)]
     node = ir.node(
         "GroupQueryAttention",
@@ -77,13 +79,25 @@ def replace_attention(graph: ir.Graph, found: Attention, num_heads: int, window:
         _replace_output(graph, f"present.{found.layer}.{kind}", new_present, like=old)
 
 
-def _append(graph: ir.Graph, past_name: str) -> ir.Node:
+def expose_lengths(operators: Sequence[ir.Node], lengths: Sequence[ir.Value]) -> None:
+    """Give operators that are there already the lengths that they took from attention_mask."""
+    for node in operators:
+        for index, value in zip((5, 6), lengths, strict=True):
+            node.replace_input_with(index, value)
+
+
+def _past(graph: ir.Graph, layer: int) -> list[ir.Value]:
+    """A layer's past keys and values."""
+    inputs = {value.name: value for value in graph.inputs}
+    return [inputs[f"past_key_values.{layer}.{kind}"] for kind in ("key", "value")]
+
+
+def _append(past: ir.Value) -> ir.Node:
     """The Concat that appends new keys or values to the past ones."""
-    (past,) = [value for value in graph.inputs if value.name == past_name]
-    for use in past.uses():
-        if use.node.op_type == "Concat" and use.idx == 0:
-            return use.node
-    raise UnsupportedModel(f"{past_name} is not appended to with Concat")
+    for node in past.consumers():
+        if node.op_type == "Concat" and node.inputs[0] is past:
+            return node
+    raise UnsupportedModel(f"{past.name} is not appended to with Concat")
 
 
 def _downstream(start: ir.Value) -> list[ir.Node]:
@@ -107,31 +121,33 @@ def _next(start: ir.Value, op_type: str, layer: int) -> ir.Node:
     raise UnsupportedModel(f"layer {layer} has no {op_type} where its attention should be")
 
 
-def _read_scores(keys: ir.Value, softmax: ir.Node, layer: int) -> tuple[ir.Value, float, float]:
-    """The query, scale and softcap on the way from the softmax back to the keys."""
-    reached = {keys}.union(*(node.outputs for node in _downstream(keys)))
-    head_dim = int(keys.shape[3])
-    query, factor, softcap, masks = None, 1.0, 0.0, 0
+def _read_scores(keys: ir.Node, softmax: ir.Node, layer: int) -> tuple[ir.Value, float, float]:
+    """The query, scale and softcap on the way from the softmax back to the keys.
+
+    Masks on that way are left out, because the operator masks by itself. They are added or
+    selected; a second addition is a bias.
+    """
+    (all_keys,), head_dim = keys.outputs, int(keys.inputs[0].shape[3])
+    reached = {all_keys}.union(*(node.outputs for node in _downstream(all_keys)))
+    query, factor, softcap, additions = None, 1.0, 0.0, 0
     value = softmax.inputs[0]
-    while value is not keys:
+    while value is not all_keys:
         node = value.producer()
         index = next(i for i, each in enumerate(node.inputs) if each in reached)
         if node.op_type == "Tanh":
             softcap, factor = factor, 1.0
         elif node.op_type == "MatMul":
             query = node.inputs[0]
-        elif node.op_type in {"Add", "Where"}:
-            masks += 1
-        elif node.op_type not in _MOVES:
+        elif node.op_type == "Add":
+            additions += 1
+        elif node.op_type not in _MOVES | {"Where"}:
             factor *= _factor(node, index, head_dim, layer)
         value = node.inputs[index]
-    if masks > 1:
+    if query is None or additions > 1:
         raise UnsupportedModel(
             f"layer {layer} adds more than a mask to its attention scores (ALiBi or relative "
             "positions), which GroupQueryAttention can't do"
         )
-    if query is None:
-        raise UnsupportedModel(f"layer {layer} does not multiply its queries with its keys")
     query, query_factor = _unscaled(query, head_dim)
     return query, factor * query_factor * (softcap or 1.0), softcap
 
@@ -174,17 +190,27 @@ def _replace_context(
     graph: ir.Graph, old: ir.Value, new: ir.Value, num_heads: int, head_dim: int
 ) -> None:
     """Let the transposed old context's readers read the new one, (B, S, heads * head_dim)."""
-    (transpose,) = [node for node in old.consumers() if node.op_type == "Transpose"]
+    transpose = _reader(old)
+    while transpose.op_type in {"Cast", "Reshape"}:
+        transpose = _reader(transpose.outputs[0])
+    if transpose.op_type != "Transpose":
+        raise UnsupportedModel(f"the attention's result goes into {transpose.op_type}")
     (swapped,) = transpose.outputs
-    readers = [node for node in swapped.consumers() if node.op_type != "Shape"]
-    if [node.op_type for node in readers] == ["Reshape"]:
-        readers[0].outputs[0].replace_all_uses_with(new)
-        return
-    shape = _int64s(graph, 0, 0, num_heads, head_dim)
-    swapped.replace_all_uses_with(_add(graph, "Reshape", [new, shape]))
+    if (reader := _reader(swapped)).op_type == "Reshape":
+        reader.outputs[0].replace_all_uses_with(new)
+    else:
+        shape = _int64s(graph, 0, 0, num_heads, head_dim)
+        swapped.replace_all_uses_with(_add(graph, "Reshape", [new, shape]))
+
+
+def _reader(value: ir.Value) -> ir.Node:
+    """The one node that reads more of a value than its shape."""
+    (reader,) = [node for node in value.consumers() if node.op_type != "Shape"]
+    return reader
 
 
 def _replace_output(graph: ir.Graph, name: str, new: ir.Value, like: ir.Value) -> None:
+    """Make a value an output of the graph in the place of the one of that name."""
     (index,) = [i for i, value in enumerate(graph.outputs) if value.name == name]
     graph.outputs[index].name = f"{name}.exported"
     new.name, new.type, new.shape = name, like.type, like.shape

@@ -6,30 +6,34 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from engine.errors import UnsupportedModel
-from engine.graph.attention import find_attention, replace_attention
+from engine.graph.attention import expose_lengths, find_attention, replace_attention
 
 
 def rewrite(model: ir.Model, num_heads: int, windows: Sequence[int]) -> None:
-    """Rewrite an Optimum export (decoder with past) in place.
+    """Rewrite a decoder with past in place: an Optimum export, or one that holds the operator.
 
     `num_heads` are the query's; `windows` is, per layer, how many tokens a token sees, itself
-    included (-1 is all).
-
-    Raises UnsupportedModel where the graph holds what the engine can't run.
+    included (-1 is all). Raises UnsupportedModel where the graph holds what the engine can't run.
     """
     graph = model.graph
-    _add_input(graph, "seqlens_k", ir.DataType.INT32, ["batch"])
-    _add_input(graph, "total_sequence_length", ir.DataType.INT32, [])
+    lengths = [
+        _add_input(graph, "seqlens_k", ir.DataType.INT32, ["batch"]),
+        _add_input(graph, "total_sequence_length", ir.DataType.INT32, []),
+    ]
+    operators = [node for node in graph if node.op_type == "GroupQueryAttention"]
+    if operators:
+        expose_lengths(operators, lengths)
+    else:
+        for layer, window in enumerate(windows):
+            found = find_attention(graph, layer)
+            replace_attention(graph, found, lengths, num_heads, window)
+        model.opset_imports["com.microsoft"] = 1
     _name_dimensions(graph)
-    for layer, window in enumerate(windows):
-        replace_attention(graph, find_attention(graph, layer), num_heads, window)
-    model.opset_imports["com.microsoft"] = 1
-    graph.sort()
+    _keep_all_logits(graph)
     _drop_unused(model)
-    if not _has_input(graph, "position_ids"):
+    if not operators and not _has_input(graph, "position_ids"):
         _use_position_ids(graph)
     _keep_wanted_logits(graph)
-    graph.sort()
     _drop_unused(model)
 
 
@@ -44,14 +48,16 @@ def _has_input(graph: ir.Graph, name: str) -> bool:
 
 
 def _name_dimensions(graph: ir.Graph) -> None:
-    for value in graph.inputs:
-        if value.name.startswith("past_key_values."):
+    """Say what the cache's dimensions are now: its length is a capacity."""
+    for value in [*graph.inputs, *graph.outputs]:
+        if value.name.startswith(("past_key_values.", "present.")):
             _, heads, _, head_dim = value.shape
             value.shape = ir.Shape(["batch", heads, "capacity", head_dim])
 
 
 def _drop_unused(model: ir.Model) -> None:
     """Remove dead nodes and the inputs that fed only them (attention_mask among them)."""
+    model.graph.sort()
     common.RemoveUnusedNodesPass()(model)
     for value in [value for value in model.graph.inputs if not value.uses()]:
         model.graph.inputs.remove(value)
@@ -71,6 +77,15 @@ def _use_position_ids(graph: ir.Graph) -> None:
             if reader.op_type != "Unsqueeze":
                 raise UnsupportedModel(f"the positions go into {reader.op_type}")
             reader.outputs[0].replace_all_uses_with(positions)
+
+
+def _keep_all_logits(graph: ir.Graph) -> None:
+    """Fix an input that onnx-community's exports have: 0 means the logits of all positions."""
+    for value in graph.inputs:
+        if value.name == "num_logits_to_keep":
+            zero = ir.node("Constant", [], {"value": ir.tensor(0, ir.DataType.INT64)})
+            graph.append(zero)
+            value.replace_all_uses_with(zero.outputs[0])
 
 
 _AFTER_PROJECTION = {"Add", "Cast", "Div", "Mul", "Tanh"}

@@ -1,8 +1,9 @@
 """The keywords of JSON Schema that a backend enforces, and values of them that it can't."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ from engine.guided.patterns import check_quantifiers
 
 ANNOTATIONS = frozenset(
     (
-        *("$schema", "$comment", "$anchor", "$defs", "definitions"),
+        *("$comment", "$anchor", "$defs", "definitions"),
         *("title", "description", "default", "examples", "example", "deprecated"),
         *("readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema"),
         "discriminator",
@@ -21,17 +22,32 @@ ANNOTATIONS = frozenset(
 
 TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
 
+COUNTS = frozenset(
+    ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+)
+
 MAX_MULTIPLE = 10_000
 """The automaton of `multipleOf` has a state per remainder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a backend enforces of JSON Schema; `formats` are the values of `format` it knows."""
+    """What a backend enforces of JSON Schema; `formats` are the values of `format` it knows.
+
+    A backend that looks at one keyword and overlooks others beside it has `forms`: a keyword, or
+    else a type, that decides about a schema, and all the keywords that may stand beside it.
+    `refs` is a pattern of the `$ref` it can follow. With `plain_literals` those in `enum` and
+    `const` must be strings without anything that JSON escapes.
+    """
 
     backend: str
     keywords: frozenset[str]
     formats: frozenset[str] = frozenset()
+    forms: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    refs: str = r"#(/|$)"
+    recursive: bool = True
+    optional_properties: bool = True
+    plain_literals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,15 @@ class Place:
     def unsupported(self, what: str) -> ConstraintError:
         """What the backend can't do here."""
         return self.error(f"{what} is not supported by {self.dialect.backend}")
+
+
+def tidy(schema: dict[str, Any]) -> None:
+    """Write equal things in the one way that all backends read: counts as integers."""
+    for keyword in COUNTS & schema.keys():
+        if isinstance(schema[keyword], float) and schema[keyword].is_integer():
+            schema[keyword] = int(schema[keyword])
+    if schema.get("uniqueItems") is False:
+        del schema["uniqueItems"]
 
 
 def _check_type(value: Any, place: Place) -> None:
@@ -69,7 +94,12 @@ def _check_names(value: Any, place: Place) -> None:
 
 def _check_count(value: Any, place: Place) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise place.error(f"{json.dumps(value)} should be a non-negative integer")
+        raise place.error(f"{json.dumps(value)} should be a count")
+
+
+def _check_draft(value: Any, place: Place) -> None:
+    if not re.match(r"https?://json-schema\.org/", str(value)):
+        raise place.unsupported(f"the `$schema` {json.dumps(value)}")
 
 
 def _check_id(_value: Any, place: Place) -> None:
@@ -98,14 +128,9 @@ def _check_additional_items(_value: Any, place: Place) -> None:
         raise place.unsupported("`additionalItems` without a list of `items`")
 
 
-def _check_unique_items(value: Any, place: Place) -> None:
-    if value is not False:
-        raise place.unsupported("the keyword `uniqueItems`")
-
-
 def _check_min_properties(value: Any, place: Place) -> None:
-    # A name may be generated twice but counts once, so only the required ones are sure to differ.
     _check_count(value, place)
+    # A name may be generated twice but counts once, so only the required ones are sure to differ.
     if value > max(1, len(set(place.schema.get("required", ())))):
         raise place.unsupported("`minProperties` above the number of `required` properties")
 
@@ -118,7 +143,54 @@ def _check_multiple_of(value: Any, place: Place) -> None:
         raise place.unsupported(f"`multipleOf` {json.dumps(value)}")
 
 
+def check_form(place: Place) -> None:
+    """Refuse what a backend that has forms would overlook or get wrong."""
+    schema, forms = place.schema, place.dialect.forms
+    if not forms:
+        return
+    lead = next((keyword for keyword in forms if keyword in schema), schema.get("type"))
+    if not isinstance(lead, str) or lead not in forms:
+        raise place.unsupported("a schema without one single `type`")
+    for keyword in schema.keys() - ANNOTATIONS - forms[lead] - {lead, "type"}:
+        raise place.unsupported(f"`{keyword}` beside `{lead}`")
+    if "properties" in schema:
+        _check_property_names(place)
+    if lead == "array" and "items" not in schema:
+        raise place.unsupported("an array without `items`")
+    if lead in ("enum", "const"):
+        _check_literals(schema["enum"] if lead == "enum" else [schema["const"]], place)
+
+
+def _check_property_names(place: Place) -> None:
+    names = place.schema["properties"].keys()
+    required = set(place.schema.get("required", ()))
+    for name in names:
+        if not _is_plain(name):
+            raise place.unsupported(f"the property name {json.dumps(name)}")
+    if required - names:
+        raise place.unsupported("`required` names that are not in `properties`")
+    if names - required and not place.dialect.optional_properties:
+        raise place.unsupported("a property that is not `required`")
+
+
+def _check_literals(values: list[Any], place: Place) -> None:
+    if "type" in place.schema and not (
+        place.schema["type"] == "string" and all(isinstance(value, str) for value in values)
+    ):
+        raise place.unsupported("`type` beside `enum` or `const`")
+    if place.dialect.plain_literals and not all(
+        isinstance(value, str) and _is_plain(value) for value in values
+    ):
+        raise place.unsupported("a literal that is not a plain string")
+
+
+def _is_plain(text: str) -> bool:
+    return text == text.strip() != "" and json.dumps(text, ensure_ascii=False) == f'"{text}"'
+
+
 CHECKS: dict[str, Callable[[Any, Place], None]] = {
+    **dict.fromkeys(COUNTS, _check_count),
+    "minProperties": _check_min_properties,
     "type": _check_type,
     "$id": _check_id,
     "allOf": _check_list,
@@ -127,13 +199,11 @@ CHECKS: dict[str, Callable[[Any, Place], None]] = {
     "enum": _check_list,
     "required": _check_names,
     "prefixItems": _check_list,
-    "minItems": _check_count,
     "format": _check_format,
     "pattern": _check_pattern,
     "patternProperties": _check_pattern_properties,
     "additionalItems": _check_additional_items,
-    "uniqueItems": _check_unique_items,
-    "minProperties": _check_min_properties,
+    "$schema": _check_draft,
     "multipleOf": _check_multiple_of,
 }
 """Checks of a keyword's value, for those that have any; each raises ConstraintError."""

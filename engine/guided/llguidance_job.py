@@ -20,8 +20,8 @@ DIALECT = Dialect(
     backend="llguidance",
     keywords=frozenset(
         (
-            *("type", "const", "enum", "anyOf", "oneOf", "allOf", "$ref", "$id"),
-            *("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
+            *("$schema", "$id", "$ref", "type", "const", "enum", "anyOf", "oneOf", "allOf"),
+            *("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
             *("properties", "patternProperties", "additionalProperties", "required"),
             *("minProperties", "maxProperties", "minLength", "maxLength", "pattern", "format"),
             *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -202,6 +202,9 @@ def _reason(message: str) -> str:
         return f"{in_regex[2]} at character {len(in_regex[1])} of the pattern"
     if message.startswith("NoExtension"):
         return NO_TEXT
+    if message.startswith("oneOf constraints"):
+        return "`oneOf` is only supported where no value can satisfy two of its schemas"
+    message = message.replace("patternProperty regexes", "the patterns of `patternProperties`")
     message = re.sub(r"^at \d+\(\d+\): ", "", message)
     message = re.sub(r"^invalid regex .*? \(in regex\): ", "", message, flags=re.DOTALL)
-    return re.split(r"\n +\d+ \| |\n?<", message)[0].strip()
+    return re.split(r"\n +\d+ \| |\n  while |\n?<", message)[0].strip()

@@ -1,13 +1,14 @@
 """Which JSON Schemas a backend can honour: everything else is refused by name and place."""
 
 import json
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
 from engine.guided.backend import ConstraintError
-from engine.guided.keywords import ANNOTATIONS, CHECKS, Dialect, Place
+from engine.guided.keywords import ANNOTATIONS, CHECKS, Dialect, Place, check_form, tidy
 
 Schema = dict[str, Any] | bool
 
@@ -30,7 +31,10 @@ def parse_schema(text: str) -> Schema:
 
 
 def check_schema(schema: Schema, dialect: Dialect) -> None:
-    """Refuse what the dialect would ignore or could not finish; raises ConstraintError."""
+    """Refuse what the dialect would ignore or could not finish; raises ConstraintError.
+
+    The schema is tidied on the way.
+    """
     try:
         walk = _Walk(schema, dialect)
         walk.run()
@@ -65,24 +69,26 @@ class _Walk:
         self.root = root
         self.targets: dict[str, Any] = {"#": root}
         self.waiting = ["#"]
+        self.visited = "#"
         # For a place, the places whose schemas describe the very same value.
         self.same_value: dict[str, list[str]] = {}
+        # For a target, the targets that are referred to anywhere inside of it.
+        self.inside: dict[str, list[str]] = {}
 
     def run(self) -> None:
         while self.waiting:
-            ref = self.waiting.pop()
-            self._visit(self.targets[ref], ref)
-        try:
-            TopologicalSorter(self.same_value).prepare()
-        except CycleError as error:
-            cycle = " -> ".join(error.args[1])
-            raise ConstraintError(f"`$ref` leads back to itself: {cycle}") from None
+            self.visited = self.waiting.pop()
+            self._visit(self.targets[self.visited], self.visited)
+        _refuse_cycles(self.same_value, "`$ref` leads back to itself")
+        if not self.dialect.recursive:
+            _refuse_cycles(self.inside, f"recursion is not supported by {self.dialect.backend}")
 
     def _visit(self, schema: Any, pointer: str) -> None:
         if isinstance(schema, bool):
             return
         if not isinstance(schema, dict):
             raise ConstraintError(f"{pointer}: a schema is an object or a boolean")
+        tidy(schema)
         self._check_keywords(Place(pointer, schema, self.dialect))
         if "$ref" in schema:
             target = self._resolve(schema["$ref"], pointer)
@@ -100,14 +106,18 @@ class _Walk:
                 raise place.unsupported(f"the keyword `{keyword}`")
             if check := CHECKS.get(keyword):
                 check(value, place)
+        check_form(place)
 
     def _resolve(self, ref: Any, pointer: str) -> str:
         """The place that a `$ref` leads to, which is remembered."""
-        if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
-            raise ConstraintError(f"{pointer}: `$ref` {json.dumps(ref)} does not begin with #/")
+        if not isinstance(ref, str) or not re.match(self.dialect.refs, ref):
+            raise ConstraintError(
+                f"{pointer}: `$ref` {json.dumps(ref)} is not supported by {self.dialect.backend}"
+            )
         if ref not in self.targets:
             self.targets[ref] = self._look_up(ref, pointer)
             self.waiting.append(ref)
+        self.inside.setdefault(self.visited, []).append(ref)
         return ref
 
     def _look_up(self, ref: str, pointer: str) -> Any:
@@ -121,6 +131,13 @@ class _Walk:
                     f"{pointer}: `$ref` {json.dumps(ref)} leads nowhere"
                 ) from None
         return target
+
+
+def _refuse_cycles(edges: dict[str, list[str]], reason: str) -> None:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        raise ConstraintError(f"{reason}: {' -> '.join(error.args[1])}") from None
 
 
 def _check_finite(targets: dict[str, Any]) -> None:

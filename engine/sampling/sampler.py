@@ -72,7 +72,7 @@ class Sampler:
     def _choose(self, logits: Floats, states: States) -> Ids:
         drawn = [row for row, state in enumerate(states) if not state.params.is_greedy]
         if not drawn:
-            return logits.argmax(axis=1)
+            return np.asarray(logits.argmax(axis=1), np.int64)
         for row in drawn:
             logits[row] /= np.float32(states[row].params.temperature)
             _truncate(logits[row], states[row])
@@ -131,15 +131,13 @@ def _draw(logits: Floats, states: States) -> Ids:
     mass = np.zeros((rows, blocks * _BLOCK), np.float32)
     np.exp(logits - logits.max(axis=1, keepdims=True), out=mass[:, :size])
     mass = mass.reshape(rows, blocks, _BLOCK)
-    parts = [
-        np.array([value(state) for state in states], np.uint64)
-        for value in (lambda s: s.seed, lambda s: s.candidate, lambda s: s.step)
-    ]
+    streams = [(state.seed, state.candidate, state.step) for state in states]
+    seeds, candidates, steps = np.array(streams, np.uint64).T
     every = np.arange(rows)
     with np.errstate(divide="ignore", over="ignore"):
-        first = gumbel(stream_keys(*parts, stage=1), blocks)
+        first = gumbel(stream_keys(seeds, candidates, steps, 1), blocks)
         block = (np.log(mass.sum(axis=2)) + first).argmax(axis=1)
-        second = gumbel(stream_keys(*parts, stage=2), _BLOCK)
+        second = gumbel(stream_keys(seeds, candidates, steps, 2), _BLOCK)
         token = (np.log(mass[every, block]) + second).argmax(axis=1)
     return np.asarray(block * _BLOCK + token, np.int64)
 

@@ -41,7 +41,31 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "granite": {"attention_multiplier": 0.3},
     "smollm3": {},
     "stablelm": {},
-    "phi": {},
+    "starcoder2": {"sliding_window": 5},
+    "gptj": {**GPT2_SHAPE, "rotary_dim": 4},
+    "codegen": {**GPT2_SHAPE, "rotary_dim": 4},
+    "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4},
+    "phi": {"num_key_value_heads": 4},
+    "cohere": {},
+    "olmo": {},
+    "helium": {"head_dim": 8},
+    "glm": {"head_dim": 8},
+    "nemotron": {"head_dim": 8},
+    "qwen3_moe": {
+        "head_dim": 8,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "decoder_sparse_step": 1,
+    },
+    "falcon": {"new_decoder_architecture": False, "multi_query": True},
+    "gpt_bigcode": GPT2_SHAPE,
+    "arcee": {},
+    "internlm2": {},
+    "gpt_oss": {"head_dim": 8, "num_local_experts": 4},
+    "bloom": {},
+    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
+    "deepseek_v3": {},
 }
 
 
@@ -49,8 +73,9 @@ def random_model(architecture: str, **overrides: Any) -> PreTrainedModel:
     """A model with weights large enough that attention is far from uniform."""
     torch.manual_seed(0)
     facts = {**SHAPE, **ARCHITECTURES.get(architecture, {}), **overrides}
+    implementation = facts.pop("attn_implementation", "eager")
     config = AutoConfig.for_model(architecture, **facts)
-    model = AutoModelForCausalLM.from_config(config).eval()
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=implementation).eval()
     for name, weight in model.named_parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.3)

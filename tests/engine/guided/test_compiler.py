@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -11,13 +12,12 @@ from engine.sampling_params import GuidedParams
 from tests.engine.guided.follow import matches
 
 
-
 class GatedBackend:
     """Compiles regexes when its gate is open; counts how often."""
 
     kinds = frozenset(("regex",))
     gate = threading.Event()
-    sources: list[str] = []
+    sources: ClassVar[list[str]] = []
 
     def __init__(self, vocabulary):
         self.vocabulary = vocabulary
