@@ -26,6 +26,7 @@ def compiled(compiler):
 
     return compiled
 
+
 collect_ignore = [
     "test_gbnf.py",  # unfinished: one case fails and one does not end
     "test_json_schema_suite.py",  # unfinished: never run as a whole
