@@ -6,7 +6,7 @@ without recursion is thus a single lexeme, and exact.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.guided.backend import ConstraintError
 from engine.guided.gbnf import (
@@ -27,7 +27,8 @@ def gbnf_to_lark(source: str) -> str:
     """Translate a grammar; raises ConstraintError."""
     try:
         rules = parse_gbnf(source)
-        _check_finite(rules)
+        if endless := rules.keys() - _closure(rules, _is_finite):
+            raise ConstraintError(f"only an endless text could satisfy the rule `{min(endless)}`")
         return _Writer(rules).write()
     except RecursionError:
         raise ConstraintError("the grammar is nested too deeply") from None
@@ -38,7 +39,7 @@ class _Writer:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.regular = _regular(rules)
+        self.regular = _closure(rules, _is_regular)
         self.names = {
             name: f"{'RULE' if name in self.regular else 'rule'}_{i}"
             for i, name in enumerate(rules)
@@ -51,9 +52,6 @@ class _Writer:
             body = self._lexeme(node) if name in self.regular else self._rule(node)
             self.lines.append(f"{self.names[name]}: {body}")
         return "\n".join(self.lines) + "\n"
-
-    def _is_regular(self, node: Node) -> bool:
-        return all(reference in self.regular for reference in _references(node))
 
     def _lexeme(self, node: Node) -> str:
         match node:
@@ -71,7 +69,7 @@ class _Writer:
                 return f"({' | '.join(map(self._lexeme, items))})"
 
     def _rule(self, node: Node) -> str:
-        if self._is_regular(node):
+        if _is_regular(node, self.regular):
             return self._named_lexeme(node)
         match node:
             case Repeat(item, times):
@@ -95,7 +93,7 @@ class _Writer:
         """The items, with neighbours that are regular made one."""
         run: list[Node] = []
         for item in items:
-            if self._is_regular(item):
+            if _is_regular(item, self.regular):
                 run.append(item)
                 continue
             if run:
@@ -129,37 +127,35 @@ def _references(node: Node) -> Iterator[str]:
                 yield from _references(item)
 
 
-def _regular(rules: Rules) -> set[str]:
-    """The rules that can't lead back to a recursion, in time linear in the grammar."""
-    users: dict[str, list[str]] = {name: [] for name in rules}
-    waiting_for = {}
+def _users(rules: Rules) -> dict[str, set[str]]:
+    """The rules that refer to a rule."""
+    users: dict[str, set[str]] = {name: set() for name in rules}
     for name, node in rules.items():
-        needed = set(_references(node))
-        waiting_for[name] = len(needed)
-        for reference in needed:
-            users[reference].append(name)
-    ready = [name for name, count in waiting_for.items() if count == 0]
-    regular = set()
-    while ready:
-        name = ready.pop()
-        regular.add(name)
-        for user in users[name]:
-            waiting_for[user] -= 1
-            if waiting_for[user] == 0:
-                ready.append(user)
-    return regular
+        for reference in _references(node):
+            users[reference].add(name)
+    return users
 
 
-def _check_finite(rules: Rules) -> None:
-    """Refuse rules that only an endless text could satisfy."""
-    finite: set[str] = set()
-    while found := {name for name in rules.keys() - finite if _is_finite(rules[name], finite)}:
-        finite |= found
-    if endless := rules.keys() - finite:
-        raise ConstraintError(f"only an endless text could satisfy the rule `{min(endless)}`")
+def _closure(rules: Rules, holds: Callable[[Node, set[str]], bool]) -> set[str]:
+    """The rules for which something holds that depends on the rules for which it holds."""
+    users = _users(rules)
+    found: set[str] = set()
+    waiting = list(rules)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and holds(rules[name], found):
+            found.add(name)
+            waiting += users[name]
+    return found
+
+
+def _is_regular(node: Node, regular: set[str]) -> bool:
+    """Whether nothing in it leads back to a recursion."""
+    return all(reference in regular for reference in _references(node))
 
 
 def _is_finite(node: Node, finite: set[str]) -> bool:
+    """Whether some text can satisfy it."""
     match node:
         case Reference(name):
             return name in finite

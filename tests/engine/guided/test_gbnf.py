@@ -81,17 +81,22 @@ def test_what_is_derived_and_nothing_else(compiled, vocabulary, source):
             assert matches(grammar, vocabulary, text) == (text in expected), text
 
 
+OBJECTS = """
+root ::= obj
+obj ::= "{" ws (pair ("," ws pair)*)? "}" ws
+pair ::= str ":" ws val
+val ::= obj | str | "true"
+str ::= "\\"" [a-z]{0,5} "\\"" ws
+ws ::= | " "
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
         ('root ::= kana+ "。"\nkana ::= [ぁ-ゟ] | [ァ-ヿ]\n', "ぁん。"),
         ('root ::= "1. " mv " " mv "\\n"\nmv ::= [a-h] [1-8] | "O-O" "-O"?\n', "1. e4 O-O-O\n"),
-        (
-            'root ::= obj\nobj ::= "{" ws (pair ("," ws pair)*)? "}" ws\n'
-            'pair ::= str ":" ws val\nval ::= obj | str | "true"\n'
-            'str ::= "\\"" [a-z]{0,5} "\\"" ws\nws ::= | " "\n',
-            '{"a": true,"b":{}, "": "x"} ',
-        ),
+        (OBJECTS, '{"a": true,"b":{}, "": "x"} '),
         ("root ::= [\\]\\[\\\\^-] [-a]+ [^\\n]", "]--a/"),
     ],
 )
