@@ -9,7 +9,7 @@ from outlines_core import Vocabulary as OutlinesVocabulary
 from outlines_core.json_schema import build_regex_from_schema  # type: ignore[import-untyped]
 
 from engine.guided.backend import Bitmask, ConstraintError, Grammar, Vocabulary
-from engine.guided.bits import set_bits
+from engine.guided.bits import clear_bits
 from engine.guided.keywords import Dialect
 from engine.guided.patterns import check_quantifiers, strip_anchors
 from engine.guided.sandbox import Job, PlainVocabulary, Sandbox
@@ -58,6 +58,17 @@ DIALECT = Dialect(
 
 MAX_ROLLBACK = 128
 
+END = "\U0010ffff"
+"""A noncharacter that spells EOS, so that the end of a text is a transition like any other.
+
+No other token may have its first byte, which costs the private characters of plane 16.
+
+Left to itself the library forgets most of what may follow a text that could also end: it takes
+the first alternative that matches, and leaves no final state for one that isn't final.
+"""
+
+END_BYTE = END.encode()[:1]
+
 
 class OutlinesBackend:
     """Makes the automaton in a sandbox: it may take long and much memory."""
@@ -78,16 +89,17 @@ class OutlinesBackend:
 
 
 class OutlinesCompiledGrammar:
-    """An automaton; which of its states are last ones is remembered for all candidates."""
+    """An automaton; in which of its states a text can end is remembered for all candidates."""
 
     def __init__(self, index: Index, eos_token_ids: list[int]) -> None:
-        self._index = index
+        self.index = index
         self.eos_token_ids = eos_token_ids
-        self.is_last: dict[int, bool] = {}
+        self.can_end: dict[int, bool] = {}
+        self.can_go_on: dict[int, bool] = {}
 
     def start(self) -> "OutlinesGrammar":
         """The first state."""
-        return OutlinesGrammar(Guide(self._index, MAX_ROLLBACK), self)
+        return OutlinesGrammar(Guide(self.index, MAX_ROLLBACK), self)
 
 
 class OutlinesGrammar(Grammar):
@@ -98,15 +110,16 @@ class OutlinesGrammar(Grammar):
         self._compiled = compiled
 
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
-        """Copy the state's allowed tokens; the library knows of one EOS only."""
+        """Copy the state's allowed tokens."""
         target = bitmask[row]
         self._guide.write_mask_into(target.ctypes.data, target.size, target.itemsize)
-        if self.can_end:
-            set_bits(target, self._compiled.eos_token_ids)
+        if not self.can_end:
+            clear_bits(target, self._compiled.eos_token_ids)
 
     def accept(self, token_id: int) -> bool:
         """Go on by a token."""
-        if not self._guide.accepts_tokens([token_id]):
+        is_eos = token_id in self._compiled.eos_token_ids
+        if is_eos or not self._guide.accepts_tokens([token_id]):
             return False
         self._guide.advance(token_id, return_tokens=False)
         return True
@@ -117,32 +130,39 @@ class OutlinesGrammar(Grammar):
 
     @property
     def can_end(self) -> bool:
-        """Whether the state is a final one."""
-        return bool(self._guide.is_finished())
+        """Whether EOS leads to a final state, and not to one where it was taken for text."""
+        known, state = self._compiled.can_end, self._guide.get_state()
+        if state not in known:
+            index = self._compiled.index
+            after = index.get_next_state(state, self._compiled.eos_token_ids[0])
+            known[state] = after is not None and index.is_final_state(after)
+        return known[state]
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is and no transition but EOS leaves it."""
-        if not self.can_end:
-            return False
-        state = self._guide.get_state()
-        if state not in self._compiled.is_last:
-            others = set(self._guide.get_tokens()) - set(self._compiled.eos_token_ids)
-            self._compiled.is_last[state] = not others
-        return self._compiled.is_last[state]
+        """Whether EOS is the only way to go on."""
+        known, state = self._compiled.can_go_on, self._guide.get_state()
+        if self.can_end and state not in known:
+            known[state] = not set(self._guide.get_tokens()) <= set(self._compiled.eos_token_ids)
+        return self.can_end and not known[state]
 
 
 def make_job(plain: PlainVocabulary) -> Job:
     """What the sandbox does: from a constraint to an automaton."""
     ids: dict[bytes, list[int]] = {}
     for token_id, token in enumerate(plain.token_bytes):
-        if token and token_id not in plain.special_token_ids:
+        if token and token_id not in plain.special_token_ids and END_BYTE not in token:
             ids.setdefault(token, []).append(token_id)
-    vocabulary = OutlinesVocabulary(plain.eos_token_ids[0], ids)
+    ids[END.encode()] = list(plain.eos_token_ids)
+    no_token = len(plain.token_bytes)  # what the library would end a text with
+    vocabulary = OutlinesVocabulary(no_token, ids)
+    single_bytes = OutlinesVocabulary(256, {bytes([byte]): [byte] for byte in range(256)})
 
     def job(params: GuidedParams) -> Index:
+        regex = to_regex(params)
         try:
-            return Index(to_regex(params), vocabulary)
+            Index(regex, single_bytes)  # a faulty pattern could be mended by what is put around it
+            return Index(f"(?:{regex}){END}", vocabulary)
         except ValueError as error:
             raise ConstraintError(str(error)) from None
 
@@ -152,9 +172,7 @@ def make_job(plain: PlainVocabulary) -> Job:
 def to_regex(params: GuidedParams) -> str:
     """Write a constraint as a regex; raises ConstraintError."""
     if params.kind == "choice":
-        # The library prefers the first alternative that matches, so the longest must be first.
-        items = sorted(json.loads(params.source), key=len, reverse=True)
-        return "|".join(map(re.escape, items))
+        return "|".join(map(re.escape, json.loads(params.source)))
     if params.kind == "regex":
         check_quantifiers(params.source, "the pattern")
         return strip_anchors(params.source)
