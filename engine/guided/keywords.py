@@ -32,7 +32,10 @@ MAX_MULTIPLE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a backend enforces of JSON Schema; `formats` are the values of `format` it knows.
+    """What a backend enforces of JSON Schema.
+
+    `formats` are the values of `format` it knows, `stricter_formats` patterns to be set beside
+    some of them.
 
     A backend that looks at one keyword and overlooks others beside it has `forms`: a keyword, or
     else a type, that decides about a schema, and all the keywords that may stand beside it.
@@ -43,6 +46,7 @@ class Dialect:
     backend: str
     keywords: frozenset[str]
     formats: frozenset[str] = frozenset()
+    stricter_formats: Mapping[str, str] = field(default_factory=dict)
     forms: Mapping[str, frozenset[str]] = field(default_factory=dict)
     refs: str = r"#(/|$)"
     recursive: bool = True
@@ -67,13 +71,16 @@ class Place:
         return self.error(f"{what} is not supported by {self.dialect.backend}")
 
 
-def tidy(schema: dict[str, Any]) -> None:
-    """Write equal things in the one way that all backends read: counts as integers."""
+def tidy(schema: dict[str, Any], dialect: Dialect) -> None:
+    """Write a schema so that a backend reads it right: counts as integers, strict formats."""
     for keyword in COUNTS & schema.keys():
         if isinstance(schema[keyword], float) and schema[keyword].is_integer():
             schema[keyword] = int(schema[keyword])
     if schema.get("uniqueItems") is False:
         del schema["uniqueItems"]
+    pattern = dialect.stricter_formats.get(str(schema.get("format")))
+    if pattern and (stricter := {"pattern": pattern}) not in schema.get("allOf", ()):
+        schema["allOf"] = [*schema.get("allOf", ()), stricter]
 
 
 def _check_type(value: Any, place: Place) -> None:
@@ -155,8 +162,8 @@ def check_form(place: Place) -> None:
         raise place.unsupported(f"`{keyword}` beside `{lead}`")
     if "properties" in schema:
         _check_property_names(place)
-    if lead == "array" and "items" not in schema:
-        raise place.unsupported("an array without `items`")
+    if lead == "array" and ("items" not in schema or schema.get("maxItems") == 0):
+        raise place.unsupported("an array without items")
     if lead in ("enum", "const"):
         _check_literals(schema["enum"] if lead == "enum" else [schema["const"]], place)
 

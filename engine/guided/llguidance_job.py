@@ -8,6 +8,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from engine.guided import whitespace
 from engine.guided.backend import ConstraintError
+from engine.guided.formats import STRICTER
 from engine.guided.gbnf import is_gbnf
 from engine.guided.keywords import Dialect
 from engine.guided.lark import gbnf_to_lark
@@ -33,6 +34,7 @@ DIALECT = Dialect(
             *("ipv4", "ipv6", "uuid", "uri"),
         )
     ),
+    stricter_formats=STRICTER,
 )
 
 # A state of the lexer takes 1-2 kB, and a step that runs out of fuel (about 15 ms) fails.

@@ -88,7 +88,7 @@ class _Walk:
             return
         if not isinstance(schema, dict):
             raise ConstraintError(f"{pointer}: a schema is an object or a boolean")
-        tidy(schema)
+        tidy(schema, self.dialect)
         self._check_keywords(Place(pointer, schema, self.dialect))
         if "$ref" in schema:
             target = self._resolve(schema["$ref"], pointer)

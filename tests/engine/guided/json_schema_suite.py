@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine.errors import InvalidRequest
 from engine.guided.compiler import GrammarCompiler
+from engine.guided.llguidance_job import DIALECT
 from engine.sampling_params import GuidedParams
 from tests.engine.guided.follow import matches
 from tests.engine.guided.vocabulary import ByteVocabulary
@@ -38,25 +39,30 @@ class Case:
 
 
 def load_cases():
-    """All cases of the required part, by file."""
+    """All cases of the required part, and those of the formats that are enforced."""
     for path in sorted(suite_folder().glob("*.json")):
-        for group in json.loads(path.read_text(encoding="utf-8")):
-            instances = [(t["description"], t["data"], t["valid"]) for t in group["tests"]]
-            yield Case(f"{path.stem}: {group['description']}", group["schema"], instances)
+        yield from _cases(path, path.stem)
+    for name in sorted(DIALECT.formats):
+        yield from _cases(suite_folder() / "optional" / "format" / f"{name}.json", f"format {name}")
+
+
+def _cases(path, name):
+    for group in json.loads(path.read_text(encoding="utf-8")):
+        instances = [(t["description"], t["data"], t["valid"]) for t in group["tests"]]
+        yield Case(f"{name}: {group['description']}", group["schema"], instances)
 
 
 def suite_folder():
-    """Where the suite lies; it is fetched once."""
-    folder = CACHE / Path(DRAFT).name
+    """Where the draft's tests lie; they are fetched once."""
+    folder = CACHE / DRAFT
     if not folder.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--no-binary", "jsonschema", "--dest", str(CACHE)]
         subprocess.run([*command, REQUIREMENT], check=True)
         with tarfile.open(next(CACHE.glob("*.tar.gz"))) as archive:
             for member in archive.getmembers():
-                if f"/{DRAFT}/" in member.name and member.name.count("/") == 4:
-                    member.name = f"{folder.name}/{Path(member.name).name}"
+                member.name = member.name.partition("/")[2]
+                if member.name.startswith(DRAFT):
                     archive.extract(member, CACHE, filter="data")
     return folder
 
