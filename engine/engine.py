@@ -152,8 +152,13 @@ class Engine:
         sequences = list(batch.decode)
         if sequences:
             self._decode(sequences)
-        if batch.prefill and self._prefill(batch.prefill, len(sequences)):
-            sequences.append(batch.prefill.sequence)
+        if batch.prefill:
+            sequence = batch.prefill.sequence
+            self._prefill(batch.prefill, len(sequences))
+            if sequence.is_prefilled and sequence.num_generated:
+                self._scheduler.complete_prefill(sequence)
+            elif sequence.is_prefilled:
+                sequences.append(sequence)
         rows = list(range(len(sequences)))
         for row, leader in enumerate(list(sequences)):
             if leader.is_leader:
@@ -177,23 +182,20 @@ class Engine:
         for sequence in sequences:
             sequence.num_computed_tokens += 1
 
-    def _prefill(self, prefill: Prefill, row: int) -> bool:
-        """Compute a chunk; whether the prompt is complete, its last logits being in `row`."""
-        sequence, is_last = prefill.sequence, prefill.is_last
+    def _prefill(self, prefill: Prefill, row: int) -> None:
+        """Compute a chunk of a prompt; its last logits go to `row`."""
+        sequence = prefill.sequence
         start = sequence.num_computed_tokens
         tokens = sequence.tokens[start : start + prefill.size].astype(np.int64)
+        sequence.num_computed_tokens += prefill.size
         scorer = sequence.prompt.scorer
         if scorer is None or sequence.num_generated:
-            logits = self._logits[row : row + 1]
+            self._decoder.prefill(sequence.slot, tokens, start, self._logits[row : row + 1])
         else:
             logits = np.empty((prefill.size, self._logits.shape[1]), np.float32)
-        self._decoder.prefill(sequence.slot, tokens, start, logits)
-        if len(logits) > 1 or (scorer and not sequence.num_generated):
-            assert scorer
+            self._decoder.prefill(sequence.slot, tokens, start, logits)
             self._logits[row] = logits[-1]
             scorer.score(logits[:, : self.model.vocab_size], start)
-        sequence.num_computed_tokens += prefill.size
-        return is_last
 
     def _announce(self, leader: Sequence) -> RequestState:
         leader.owner.output.prompts.append(leader.prompt.output())

@@ -14,11 +14,6 @@ class Prefill:
     sequence: Sequence
     size: int
 
-    @property
-    def is_last(self) -> bool:
-        """Whether the prompt is complete with it, so that its logits give the next token."""
-        return self.size == self.sequence.num_remaining
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -34,8 +29,11 @@ class Batch:
 class Scheduler:
     """Lets waiting sequences into slots and decides what each step computes.
 
-    A sequence of which one token is left to compute runs; one with more is first computed in the
-    staging slot, `prefill_chunk` tokens a step, so that a long prompt never stalls the others.
+    Prompts are computed in the staging slot, `prefill_chunk` tokens a step, so that a long one
+    never stalls the others; generated tokens are computed where the sequence runs. No chunk has a
+    single token unless its prompt has: attention for one token sums in another order than for
+    several, and 8-bit activations blow the last bit of a sum up to another text. So a prompt's
+    values depend neither on its chunks nor on what was reused.
     """
 
     def __init__(self, slots: Slots, prefill_chunk: int, *, prefix_reuse: bool = True) -> None:
@@ -89,15 +87,15 @@ class Scheduler:
         while self.waiting and self._num_free:
             sequence = self.waiting.peek()
             source, length = self._reusable(sequence)
-            num_remaining = sequence.num_tokens - length
-            if num_remaining > 1 and not self._may_stage(num_remaining):
+            num_missing = sequence.num_prompt_tokens - length
+            if num_missing and not self._may_stage(num_missing):
                 return
             self.waiting.pop()
             sequence.begin(length)
-            if num_remaining == 1:
-                self.slots.run(sequence, source, length)
-            else:
+            if num_missing:
                 self._stage(sequence, source, length)
+            else:
+                self.slots.run(sequence, source, length)
 
     @property
     def _num_free(self) -> int:
@@ -105,11 +103,15 @@ class Scheduler:
 
     def _reusable(self, sequence: Sequence) -> tuple[int, int]:
         """The slot that holds the longest usable prefix, and its length."""
-        if sequence.is_resumed or (self._prefix_reuse and not sequence.prompt.wants_logprobs):
-            return self.slots.longest_prefix(sequence.tokens)
-        return self.slots.staging, 0
+        if not sequence.is_resumed and (not self._prefix_reuse or sequence.prompt.wants_logprobs):
+            return self.slots.staging, 0
+        prompt = sequence.prompt.tokens
+        source, length = self.slots.longest_prefix(prompt)
+        num_needed = 0 if sequence.num_generated else 1
+        num_missing = max(num_needed, len(prompt) - length)
+        return source, len(prompt) - _without_single(num_missing, len(prompt))
 
-    def _may_stage(self, num_remaining: int) -> bool:
+    def _may_stage(self, num_missing: int) -> bool:
         """Whether the staging slot is free, or held by a long prompt that a short one overtakes.
 
         The long one goes on from its kept prefix, after at least one chunk in each of its turns.
@@ -118,7 +120,7 @@ class Scheduler:
         if staged is None:
             return True
         has_moved = staged.num_computed_tokens > self._staged_from
-        is_long = staged.num_remaining > self._prefill_chunk >= num_remaining
+        is_long = staged.num_unprefilled > self._prefill_chunk >= num_missing
         return has_moved and is_long and not staged.prompt.wants_logprobs
 
     def _stage(self, sequence: Sequence, source: int, length: int) -> None:
@@ -131,4 +133,11 @@ class Scheduler:
     def _next_chunk(self) -> Prefill | None:
         if self._staged is None:
             return None
-        return Prefill(self._staged, min(self._staged.num_remaining, self._prefill_chunk))
+        num_left = self._staged.num_unprefilled
+        rest = _without_single(max(0, num_left - self._prefill_chunk), num_left)
+        return Prefill(self._staged, num_left - rest)
+
+
+def _without_single(num_later: int, num_all: int) -> int:
+    """How many of the last tokens to compute later, so that it is never one alone."""
+    return min(2, num_all) if num_later == 1 else num_later

@@ -149,9 +149,9 @@ class Sequence:
         return self._tokens[: self.num_tokens]
 
     @property
-    def computed(self) -> Tokens:
-        """The tokens whose keys and values are in the slot."""
-        return self._tokens[: self.num_computed_tokens]
+    def prefilled(self) -> Tokens:
+        """The prompt's tokens whose keys and values are in the slot."""
+        return self._tokens[: min(self.num_computed_tokens, self.num_prompt_tokens)]
 
     @property
     def num_generated(self) -> int:
@@ -159,9 +159,14 @@ class Sequence:
         return self.num_tokens - self.num_prompt_tokens
 
     @property
-    def num_remaining(self) -> int:
-        """Tokens to compute before the next can be drawn."""
-        return self.num_tokens - self.num_computed_tokens
+    def num_unprefilled(self) -> int:
+        """Tokens of the prompt that are still to be computed."""
+        return max(0, self.num_prompt_tokens - self.num_computed_tokens)
+
+    @property
+    def is_prefilled(self) -> bool:
+        """Whether its prompt is computed."""
+        return not self.num_unprefilled
 
     @property
     def is_leader(self) -> bool:

@@ -13,10 +13,11 @@ EMPTY: Tokens = np.empty(0, np.int32)
 class Slots:
     """Running sequences in slots 0, 1, 2 ..., so that a decode batch is a range of slots.
 
-    The free slots behind them keep the tokens of finished sequences, which new ones may share
-    (prefix reuse). A prompt is computed in the `staging` slot, the last one, and then copied to
-    where its sequence runs. Copies are the one mechanism: a copied token costs about a hundredth
-    of a computed one.
+    The free slots behind them keep the prompts of finished sequences, which new ones may share
+    (prefix reuse); generated tokens are not shared, for a prompt that held them would compute
+    them by another kernel (see Scheduler). A prompt is computed in the `staging` slot, the last
+    one, and then copied to where its sequence runs. Copies are the one mechanism: a copied token
+    costs about a hundredth of a computed one.
     """
 
     def __init__(self, cache: KVCache) -> None:
@@ -37,14 +38,12 @@ class Slots:
     @property
     def num_cached_tokens(self) -> int:
         """Tokens in all slots, those of finished sequences included."""
-        return sum(map(len, self._contents()))
+        running = sum(sequence.num_computed_tokens for sequence in self._running)
+        return running + sum(map(len, self._kept[len(self._running) :]))
 
-    def longest_prefix(self, tokens: Tokens) -> tuple[int, int]:
-        """The slot that shares most leading tokens, and how many.
-
-        The last token never counts: it has to be computed for its logits.
-        """
-        shared = [common_prefix(tokens[:-1], content) for content in self._contents()]
+    def longest_prefix(self, prompt: Tokens) -> tuple[int, int]:
+        """The slot that shares most of the prompt's leading tokens, and how many."""
+        shared = [common_prefix(prompt, content) for content in self._contents()]
         slot = int(np.argmax(shared))
         if slot >= len(self._running):
             self._touch(slot)
@@ -67,7 +66,7 @@ class Slots:
         free = range(len(self._running), self.num_slots)
         if free:
             target = min(free, key=self._last_used.__getitem__)
-            self._cache.copy(sequence.slot, target, sequence.num_computed_tokens)
+            self._cache.copy(sequence.slot, target, len(sequence.prefilled))
             self._remember(target, sequence)
 
     def remove(self, sequence: Sequence) -> None:
@@ -85,7 +84,7 @@ class Slots:
 
     def _contents(self) -> list[Tokens]:
         free = self._kept[len(self._running) :]
-        return [sequence.computed for sequence in self._running] + free
+        return [sequence.prefilled for sequence in self._running] + free
 
     def _share(self, sequence: Sequence, slot: int, source: int, length: int) -> None:
         if source != slot and length:
@@ -105,7 +104,7 @@ class Slots:
 
     def _remember(self, slot: int, sequence: Sequence) -> None:
         self._touch(slot)
-        self._kept[slot] = sequence.computed.copy()
+        self._kept[slot] = sequence.prefilled.copy()
 
     def _touch(self, slot: int) -> None:
         self._clock += 1
