@@ -57,7 +57,7 @@ class Grammar(ABC):
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
         """Write the allowed tokens into a row, every EOS among them where the text can end.
 
-        Raises GenerationFailed if the constraint turned out to be too complex to go on.
+        There is always one. Raises GenerationFailed where the backend knows no way to go on.
         """
 
     @abstractmethod

@@ -50,7 +50,6 @@ class Dialect:
     forms: Mapping[str, frozenset[str]] = field(default_factory=dict)
     refs: str = r"#(/|$)"
     recursive: bool = True
-    optional_properties: bool = True
     plain_literals: bool = False
 
 
@@ -176,8 +175,6 @@ def _check_property_names(place: Place) -> None:
             raise place.unsupported(f"the property name {json.dumps(name)}")
     if required - names:
         raise place.unsupported("`required` names that are not in `properties`")
-    if names - required and not place.dialect.optional_properties:
-        raise place.unsupported("a property that is not `required`")
 
 
 def _check_literals(values: list[Any], place: Place) -> None:

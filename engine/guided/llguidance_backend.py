@@ -1,7 +1,7 @@
 """The default backend: llguidance, an Earley parser over lexemes that fills NumPy bitmasks."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import ClassVar, cast
 
 from llguidance import LLExecutor, LLMatcher
@@ -22,9 +22,7 @@ class LLGuidanceBackend:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         plain = PlainVocabulary.of(vocabulary)
-        self._tokenizer = new_tokenizer(
-            plain, lambda text: vocabulary.encode(text, add_special_tokens=False)
-        )
+        self._tokenizer = new_tokenizer(plain, partial(vocabulary.encode, add_special_tokens=False))
         self._sandbox = Sandbox(make_job, plain)
 
     def compile(self, params: GuidedParams) -> CompiledGrammar:
@@ -92,7 +90,7 @@ class LLGrammar(Grammar):
             grammar._check()  # noqa: SLF001
 
     def _check(self) -> None:
-        if self._matcher.is_error():
+        if self._matcher.is_stopped() and not self._matcher.is_accepting():
             reason = self._matcher.get_error().split("\n", 1)[0]
             raise GenerationFailed(f"The constraint became too complex to follow: {reason}")
 

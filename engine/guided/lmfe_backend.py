@@ -1,15 +1,19 @@
 """The backend `lm-format-enforcer`: that library, which follows a text character by character."""
 
 import re
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import GenerationFailed
-from engine.guided.backend import Bitmask, Grammar, Vocabulary
+from engine.guided.backend import Bitmask, CompiledGrammar, Grammar, Vocabulary
 from engine.guided.bits import has_bit, set_bits
-from engine.guided.lmfe_job import make_job
+from engine.guided.conjunction import CompiledConjunction
+from engine.guided.llguidance_backend import LLCompiledGrammar
+from engine.guided.llguidance_job import build, new_tokenizer
+from engine.guided.lmfe_job import make_job, single_characters
 from engine.guided.no_torch import without_torch
 from engine.guided.sandbox import PlainVocabulary, Sandbox
 from engine.sampling_params import GuidedKind, GuidedParams
@@ -25,20 +29,32 @@ with without_torch():
 
 
 class LMFormatEnforcerBackend:
-    """Makes automata of regexes in a sandbox; schemas need no compilation."""
+    """Makes automata of regexes in a sandbox; schemas need no compilation.
+
+    The library's JSON has faults, such as a comma after the last member or an exponent in an
+    integer, so a grammar of llguidance stands guard beside it.
+    """
 
     kinds: ClassVar[frozenset[GuidedKind]] = frozenset(("json", "regex", "choice"))
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         plain = PlainVocabulary.of(vocabulary)
         self._sandbox = Sandbox(make_job, plain)
-        self._data = new_tokenizer_data(plain, is_json=False)
+        self._text_data = new_tokenizer_data(plain, is_json=False)
         self._json_data = new_tokenizer_data(plain, is_json=True)
+        self._guard_tokenizer = new_tokenizer(
+            plain, partial(vocabulary.encode, add_special_tokens=False)
+        )
 
-    def compile(self, params: GuidedParams) -> "LMFECompiledGrammar":
+    def compile(self, params: GuidedParams) -> CompiledGrammar:
         """Have the sandbox check the constraint and make what it needs."""
-        made: RegexParser | dict[str, Any] = self._sandbox.run(params)
-        return LMFECompiledGrammar(made, self._json_data if params.kind == "json" else self._data)
+        made = self._sandbox.run(params)
+        if params.kind != "json":
+            return LMFECompiledGrammar(made, self._text_data)
+        schema, guards = made
+        parts: list[CompiledGrammar] = [LMFECompiledGrammar(schema, self._json_data)]
+        parts += (LLCompiledGrammar(build(self._guard_tokenizer, guard)) for guard in guards)
+        return CompiledConjunction.of(parts)
 
     def close(self) -> None:
         """End the sandbox."""
@@ -132,14 +148,16 @@ class LMFEGrammar(Grammar):
 def new_tokenizer_data(plain: PlainVocabulary, *, is_json: bool) -> TokenEnforcerTokenizerData:
     """The vocabulary as characters: tokens that are no whole characters are never allowed.
 
-    For JSON those with control characters or a backslash are left out: the library lets control
-    characters into strings and counts an escape as several characters.
+    For JSON, three kinds that the library gets wrong in strings are left out: control characters,
+    backslashes, and characters that are no token of their own.
     """
+    characters = single_characters(plain)
     tokens = []
     for token_id, token in enumerate(plain.token_bytes):
         text = token.decode(errors="replace")
         is_text = text and "\ufffd" not in text and token_id not in plain.special_token_ids
-        if is_text and not (is_json and re.search(r"[\x00-\x1f\\]", text)):
+        is_usual = characters.issuperset(text) and not re.search(r"[\x00-\x1f\\]", text)
+        if is_text and (is_usual or not is_json):
             tokens.append((token_id, text, True))
     return TokenEnforcerTokenizerData(
         tokens,

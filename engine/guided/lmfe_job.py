@@ -4,11 +4,13 @@ import copyreg
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from interegular.fsm import FSM, anything_else
 from interegular.patterns import InvalidSyntax, Unsupported
 
+from engine.guided import llguidance_job
 from engine.guided.backend import ConstraintError
 from engine.guided.keywords import Dialect
 from engine.guided.no_torch import without_torch
@@ -20,17 +22,19 @@ from engine.sampling_params import GuidedParams
 with without_torch():
     from lmformatenforcer import RegexParser  # type: ignore[import-untyped]
 
+WHITESPACE = "[ ]{0,12}"
+"""The library's own bound."""
+
 # It is compared by identity, which an ordinary copy in another process would lose.
 copyreg.pickle(type(anything_else), lambda _: "anything_else")
 
-# What the library gets right. Left out, since it overlooks them: numeric ranges, `pattern`,
-# `format`, `maxLength` (leading blanks aren't counted); and optional properties, after which it
-# allows a trailing comma.
+# What the library enforces. It overlooks numeric ranges, `pattern` and `format`.
 DIALECT = Dialect(
     backend="lm-format-enforcer",
     keywords=frozenset(
         (
-            *("$schema", "type", "const", "enum", "anyOf", "$ref", "minLength"),
+            *("$schema", "type", "const", "enum", "anyOf", "$ref"),
+            *("minLength", "maxLength"),
             *("items", "minItems", "maxItems", "properties", "required", "additionalProperties"),
         )
     ),
@@ -40,7 +44,8 @@ DIALECT = Dialect(
         "enum": frozenset(),
         "$ref": frozenset(),
         "properties": frozenset(("required", "additionalProperties")),
-        "string": frozenset(("minLength",)),
+        "string": frozenset(("minLength", "maxLength")),
+        "object": frozenset(),
         "array": frozenset(("items", "minItems", "maxItems")),
         "integer": frozenset(),
         "number": frozenset(),
@@ -48,26 +53,31 @@ DIALECT = Dialect(
         "null": frozenset(),
     },
     refs=r"#/(\$defs|definitions)/\w+$",
-    optional_properties=False,
     plain_literals=True,
 )
 
 
 def make_job(plain: PlainVocabulary) -> Job:
-    """What the sandbox does: from a constraint to a checked schema or an automaton."""
-    characters = {
-        text for token in plain.token_bytes if len(text := token.decode(errors="ignore")) == 1
-    }
+    """What the sandbox does: checks a schema and makes its guards, or makes an automaton."""
+    characters = single_characters(plain)
+    make_guards = llguidance_job.make_job(plain)
 
-    def job(params: GuidedParams) -> RegexParser | dict[str, Any]:
+    def job(params: GuidedParams) -> tuple[dict[str, Any], list[str]] | RegexParser:
         if params.kind == "json":
-            return _schema(params, characters)
+            schema = _schema(params, characters)
+            return schema, make_guards(replace(params, whitespace_pattern=WHITESPACE))
         if params.kind == "choice":
             return _automaton("|".join(map(re.escape, json.loads(params.source))), characters)
         check_quantifiers(params.source, "the pattern")
         return _automaton(strip_anchors(params.source), characters)
 
     return job
+
+
+def single_characters(plain: PlainVocabulary) -> set[str]:
+    """The characters that are a token of their own, which are all that the library can follow."""
+    texts = (token.decode(errors="ignore") for token in plain.token_bytes)
+    return {text for text in texts if len(text) == 1}
 
 
 def _schema(params: GuidedParams, characters: set[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 import pytest
 
 from engine.guided.compiler import GrammarCompiler
+from engine.sampling_params import GuidedParams
 from tests.engine.guided.vocabulary import ByteVocabulary
 
 
@@ -19,15 +20,8 @@ def compiler(vocabulary):
 @pytest.fixture
 def compiled(compiler):
     """Compile a constraint and wait for it."""
-    from engine.sampling_params import GuidedParams
 
     def compiled(kind, source, **fields):
         return compiler.compile(GuidedParams(kind, source, **fields)).result(60)
 
     return compiled
-
-
-collect_ignore = [
-    "test_gbnf.py",  # unfinished: one case fails and one does not end
-    "test_json_schema_suite.py",  # unfinished: never run as a whole
-]

@@ -34,7 +34,7 @@ def derive(rules, node, length):
             inside = {c for c in "abc" if any(a <= c <= b for a, b in ranges)}
             return (set("abc") - inside if negated else inside) if length else set()
         case Reference(name):
-            return derive(rules, rules[name], length - 0.01) if length > 0 else set()
+            return derive(rules, rules[name], length)
         case Choice(items):
             return set().union(*(derive(rules, item, length) for item in items))
         case Sequence(items):

@@ -98,7 +98,6 @@ NARROW = Dialect(
     },
     refs=r"#/\$defs/\w+$",
     recursive=False,
-    optional_properties=False,
     plain_literals=True,
 )
 STRING = {"type": "string"}
@@ -111,7 +110,6 @@ STRING = {"type": "string"}
         ({"type": ["string", "null"]}, "a schema without one single `type`"),
         ({"type": "integer"}, "a schema without one single `type`"),
         ({"anyOf": [STRING], "minLength": 1}, "`minLength` beside `anyOf`"),
-        ({"properties": {"a": STRING}}, "a property that is not `required`"),
         ({"properties": {}, "required": ["a"]}, "`required` names that are not in `properties`"),
         ({"properties": {'"': STRING}, "required": ['"']}, "the property name"),
         ({"enum": ["a", 1]}, "a literal that is not a plain string"),
