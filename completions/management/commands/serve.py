@@ -12,6 +12,7 @@ from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
+from completions import daphne_request
 from completions.engines import NO_MODEL, registry
 from completions.lifespan import shut_down
 from engine.errors import EngineError
@@ -64,6 +65,7 @@ class Command(BaseCommand):
 
     def _listen(self, host: str, port: int) -> None:
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        daphne_request.install()
         server = Server(
             application=import_string(django_settings.ASGI_APPLICATION),
             endpoints=build_endpoint_description_strings(host=host, port=port),
