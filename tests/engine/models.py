@@ -1,22 +1,27 @@
-"""Tiny random models of each supported architecture, built on the spot."""
+"""Tiny random checkpoints of the supported architectures, built on the spot."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from tests.engine.tiny import write_tokenizer
+
 SHAPE = {
-    "vocab_size": 96,
+    "vocab_size": 304,
     "hidden_size": 32,
     "intermediate_size": 48,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 2,
 }
+ONE_OF_EACH = ["sliding_attention", "full_attention"]
 GPT2_SHAPE = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -33,20 +38,34 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "attn_logit_softcapping": 2.0,
         "final_logit_softcapping": 3.0,
     },
-    "gemma3_text": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 24},
+    "gemma3_text": {
+        "head_dim": 16,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 24,
+        "layer_types": ONE_OF_EACH,
+    },
     "gpt2": GPT2_SHAPE,
     "gpt_neox": {},
     "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "olmo2": {},
-    "granite": {"attention_multiplier": 0.3},
-    "smollm3": {},
+    "granite": {
+        "attention_multiplier": 0.3,
+        "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.4,
+        "logits_scaling": 2.0,
+    },
+    "smollm3": {"no_rope_layers": [1, 0]},
     "stablelm": {},
-    "starcoder2": {"sliding_window": 5},
     "gptj": {**GPT2_SHAPE, "rotary_dim": 4},
     "codegen": {**GPT2_SHAPE, "rotary_dim": 4},
-    "gpt_neo": {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4},
+    "gpt_neo": {
+        "num_layers": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "num_heads": 4,
+        "window_size": 5,
+    },
     "phi": {"num_key_value_heads": 4},
-    "cohere": {},
+    "cohere": {"logit_scale": 0.5},
     "olmo": {},
     "helium": {"head_dim": 8},
     "glm": {"head_dim": 8},
@@ -61,11 +80,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "falcon": {"new_decoder_architecture": False, "multi_query": True},
     "gpt_bigcode": GPT2_SHAPE,
     "arcee": {},
-    "internlm2": {},
-    "gpt_oss": {"head_dim": 8, "num_local_experts": 4},
-    "bloom": {},
-    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
-    "deepseek_v3": {},
 }
 
 
@@ -73,12 +87,21 @@ def random_model(architecture: str, **overrides: Any) -> PreTrainedModel:
     """A model with weights large enough that attention is far from uniform."""
     torch.manual_seed(0)
     facts = {**SHAPE, **ARCHITECTURES.get(architecture, {}), **overrides}
-    implementation = facts.pop("attn_implementation", "eager")
     config = AutoConfig.for_model(architecture, **facts)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=implementation).eval()
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     for name, weight in model.named_parameters():
         if weight.ndim > 1:
             torch.nn.init.normal_(weight, std=0.3)
         elif "bias" in name:
             torch.nn.init.normal_(weight, std=0.1)
+    return model
+
+
+def write_checkpoint(folder: Path, architecture: str, **overrides: Any) -> PreTrainedModel:
+    """Fill a folder as the hub would, weights and tokenizer; returns the model in it."""
+    model = random_model(architecture, **overrides)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    facts = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(facts))
     return model
