@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
+_GROUP = 64
+
 
 class PromptLogprobs(NamedTuple):
     """For S positions: the actual tokens' logprobs and ranks (S,), the k most likely (S, k)."""
@@ -18,26 +20,36 @@ class PromptLogprobs(NamedTuple):
     top_logprobs: Floats
 
 
-def log_softmax(logits: Floats) -> Floats:
-    """Over the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    total = np.exp(shifted).sum(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(total), np.float32)
+def log_sum_exp(logits: Floats) -> Floats:
+    """The logarithm of the softmax's denominator for each row of (R, V): shape (R,)."""
+    best = logits.max(axis=1, keepdims=True)
+    masses = logits - best
+    np.exp(masses, out=masses)
+    return np.asarray(best[:, 0] + np.log(masses.sum(axis=1)), np.float32)
+
+
+def lower_bound(values: Floats, k: int) -> float:
+    """A value that at least k of (V,) reach, and seldom many more.
+
+    It is the k-th largest maximum of disjoint groups. They are strided, not consecutive, since
+    NumPy reduces over the first axis eight times as fast.
+    """
+    whole = len(values) // _GROUP * _GROUP
+    maxima = values[:whole].reshape(_GROUP, -1).max(axis=0)
+    return float(np.partition(maxima, -k)[-k]) if k <= len(maxima) else -np.inf
 
 
 def top_tokens(values: Floats, k: int) -> Ids:
-    """The k largest of each row of (R, V), largest first, the lower id on ties: shape (R, k)."""
-    best = np.argpartition(-values, min(k, values.shape[1] - 1), axis=1)[:, :k]
-    best.sort(axis=1)
-    order = np.argsort(-np.take_along_axis(values, best, 1), axis=1, kind="stable")
-    return np.take_along_axis(best, order, 1)
+    """The k largest of (V,), largest first and the lower id first on ties."""
+    ids = np.flatnonzero(values >= lower_bound(values, k))
+    return ids[np.argsort(-values[ids], kind="stable")[:k]]
 
 
 def prompt_logprobs(logits: Floats, actual_ids: Ids, k: int) -> PromptLogprobs:
     """Reduce the logits (S, V) that predict `actual_ids` (S,) to what is reported of them."""
-    values = log_softmax(logits)
-    chosen = np.take_along_axis(values, actual_ids[:, None], 1)
-    ranks = 1 + (values > chosen).sum(axis=1)
-    top_ids = top_tokens(values, k) if k else np.empty((len(values), 0), np.int64)
-    top = np.take_along_axis(values, top_ids, 1)
-    return PromptLogprobs(chosen[:, 0], ranks, top_ids, top)
+    total = log_sum_exp(logits)
+    chosen = logits[np.arange(len(logits)), actual_ids]
+    ranks = 1 + (logits > chosen[:, None]).sum(axis=1)
+    top_ids = np.array([top_tokens(row, k) if k else () for row in logits], np.int64).reshape(-1, k)
+    top = np.take_along_axis(logits, top_ids, 1) - total[:, None]
+    return PromptLogprobs(chosen - total, ranks, top_ids, top)

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.config import LogprobsMode
-from engine.sampling.logprobs import log_softmax, top_tokens
+from engine.sampling.logprobs import log_sum_exp, top_tokens
 from engine.sampling.noise import gumbel, stream_keys
 from engine.sampling.state import CandidateState
+from engine.sampling.truncation import truncate
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 States = Sequence[CandidateState]
 
-_BLOCK = 256
+_GROUP = 256
 
 
 @dataclass(slots=True)
@@ -52,51 +53,34 @@ class Sampler:
         `bitmask` (R, ceil(V / 32)) has bit t % 32 of word t // 32 set where token t is allowed.
         """
         logits = logits[:, : self._vocab_size]
-        broken = np.isnan(logits.max(axis=1))
+        broken = ~np.isfinite(logits.max(axis=1))
         logits[broken] = 0
         asking = [row for row, state in enumerate(states) if state.params.needs_logprobs]
-        reported = log_softmax(logits[asking]) if asking and self._is_raw else None
+        reported = logits[asking] if self._is_raw else None
         for row, state in enumerate(states):
-            _adjust(logits[row], state)
+            state.adjust(logits[row])
         if bitmask is not None:
             logits[~_allowed(bitmask, self._vocab_size)] = -np.inf
         exhausted = np.isneginf(logits.max(axis=1))
         logits[exhausted] = 0
         tokens = self._choose(logits, states)
-        if asking and reported is None:
-            reported = log_softmax(logits[asking])
+        if reported is None:
+            reported = logits[asking]
         output = SamplerOutput(tokens, exhausted, broken, np.zeros(len(states), np.float32), [], [])
         _report(output, states, asking, reported)
         return output
 
     def _choose(self, logits: Floats, states: States) -> Ids:
+        tokens = np.asarray(logits.argmax(axis=1), np.int64)
         drawn = [row for row, state in enumerate(states) if not state.params.is_greedy]
-        if not drawn:
-            return np.asarray(logits.argmax(axis=1), np.int64)
-        for row in drawn:
-            logits[row] /= np.float32(states[row].params.temperature)
-            _truncate(logits[row], states[row])
-        tokens = np.empty(len(states), np.int64)
-        greedy = np.setdiff1d(np.arange(len(states)), drawn)
-        tokens[greedy] = logits[greedy].argmax(axis=1)
-        tokens[drawn] = _draw(logits[drawn], [states[row] for row in drawn])
+        if drawn:
+            those = [states[row] for row in drawn]
+            masses = _masses(logits[drawn], those)
+            tokens[drawn] = _draw(masses, those)
+            if not self._is_raw:
+                with np.errstate(divide="ignore"):
+                    logits[drawn] = np.log(masses[:, : self._vocab_size])
         return tokens
-
-
-def _adjust(row: Floats, state: CandidateState) -> None:
-    """Bias, penalties and the min_tokens mask of one row (V,), in place."""
-    params = state.params
-    if len(state.bias_ids):
-        row[state.bias_ids] += state.biases
-    if params.repetition_penalty != 1:
-        seen = state.seen_ids
-        values, penalty = row[seen], np.float32(params.repetition_penalty)
-        row[seen] = np.where(values > 0, values / penalty, values * penalty)
-    if state.counts and (params.frequency_penalty or params.presence_penalty):
-        ids = np.fromiter(state.counts, np.int64)
-        counts = np.fromiter(state.counts.values(), np.float32)
-        row[ids] -= counts * params.frequency_penalty + params.presence_penalty
-    row[state.masked_ids] = -np.inf
 
 
 def _allowed(bitmask: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
@@ -104,53 +88,50 @@ def _allowed(bitmask: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
     return bits[:, :size].astype(np.bool_)
 
 
-def _truncate(row: Floats, state: CandidateState) -> None:
-    """top_k, then top_p, then min_p on one row (V,); each keeps at least one token."""
-    params = state.params
-    if 0 < params.top_k < len(row):
-        kept = top_tokens(row[None], params.top_k)[0]
-        values = row[kept]
-        row.fill(-np.inf)
-        row[kept] = values
-    if params.top_p < 1:
-        order = np.argsort(-row, kind="stable")
-        mass = np.cumsum(np.exp(log_softmax(row[order])), dtype=np.float64)
-        row[order[1 + int(np.searchsorted(mass, params.top_p)) :]] = -np.inf
-    if params.min_p > 0:
-        row[row < row.max() + np.log(np.float32(params.min_p))] = -np.inf
+def _masses(logits: Floats, states: States) -> Floats:
+    """Probabilities relative to each row's largest, after temperature and truncation.
+
+    Their rows are padded with zeros to whole groups; `logits` (R, V) is overwritten.
+    """
+    rows, size = logits.shape
+    masses = np.zeros((rows, -(-size // _GROUP) * _GROUP), np.float32)
+    logits -= logits.max(axis=1, keepdims=True)
+    temperatures = np.array([state.params.temperature for state in states], np.float32)
+    if (temperatures != 1).any():
+        logits /= temperatures[:, None]
+    np.exp(logits, out=masses[:, :size])
+    for row, state in zip(masses[:, :size], states, strict=True):
+        truncate(row, state.params)
+    return masses
 
 
-def _draw(logits: Floats, states: States) -> Ids:
-    """Gumbel-max in two stages: a block of tokens by its summed mass, then a token within it.
+def _draw(masses: Floats, states: States) -> Ids:
+    """Gumbel-max in two stages: a group of tokens by its summed mass, then a token within it.
 
     It is exact, needs little noise, and unlike an inverse of the cumulated mass it changes with
     rounding only where two candidates for the maximum are within rounding of each other.
     """
-    rows, size = logits.shape
-    blocks = -(-size // _BLOCK)
-    mass = np.zeros((rows, blocks * _BLOCK), np.float32)
-    np.exp(logits - logits.max(axis=1, keepdims=True), out=mass[:, :size])
-    mass = mass.reshape(rows, blocks, _BLOCK)
+    masses = masses.reshape(len(states), _GROUP, -1)
+    num_groups = masses.shape[2]
     streams = [(state.seed, state.candidate, state.step) for state in states]
     seeds, candidates, steps = np.array(streams, np.uint64).T
-    every = np.arange(rows)
+    every = np.arange(len(states))
     with np.errstate(divide="ignore", over="ignore"):
-        first = gumbel(stream_keys(seeds, candidates, steps, 1), blocks)
-        block = (np.log(mass.sum(axis=2)) + first).argmax(axis=1)
-        second = gumbel(stream_keys(seeds, candidates, steps, 2), _BLOCK)
-        token = (np.log(mass[every, block]) + second).argmax(axis=1)
-    return np.asarray(block * _BLOCK + token, np.int64)
+        first = gumbel(stream_keys(seeds, candidates, steps, 1), num_groups)
+        group = (np.log(masses.sum(axis=1)) + first).argmax(axis=1)
+        second = gumbel(stream_keys(seeds, candidates, steps, 2), _GROUP)
+        member = (np.log(masses[every, :, group]) + second).argmax(axis=1)
+    return np.asarray(member * num_groups + group, np.int64)
 
 
-def _report(
-    output: SamplerOutput, states: States, asking: list[int], reported: Floats | None
-) -> None:
+def _report(output: SamplerOutput, states: States, asking: list[int], reported: Floats) -> None:
     output.top_ids = [np.empty(0, np.int64)] * len(states)
     output.top_logprobs = [np.empty(0, np.float32)] * len(states)
-    if reported is None:
+    if not asking:
         return
-    for values, row in zip(reported, asking, strict=True):
-        output.logprobs[row] = values[output.token_ids[row]]
+    for row, values, total in zip(asking, reported, log_sum_exp(reported), strict=True):
+        output.logprobs[row] = values[output.token_ids[row]] - total
         if k := states[row].params.logprobs:
-            output.top_ids[row] = top_tokens(values[None], k)[0]
-            output.top_logprobs[row] = values[output.top_ids[row]]
+            ids = top_tokens(values, k)
+            output.top_ids[row] = ids
+            output.top_logprobs[row] = values[ids] - total
