@@ -9,7 +9,8 @@ first call loads the model and waits for it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from completions.engines import get_engine, registry
@@ -26,14 +27,18 @@ def complete(prompt: str | Prompts, **fields: Any) -> Json:
 
 async def acomplete(prompt: str | Prompts, **fields: Any) -> Json:
     """The completion object."""
-    generation = await asyncio.to_thread(_prepare, {"prompt": prompt, **fields, "stream": False})
-    return await generation.complete()
+    record = Record()
+    with _refusals(record):
+        generation = await _prepare({"prompt": prompt, **fields, "stream": False}, record)
+        return await generation.complete()
 
 
 async def astream(prompt: str | Prompts, **fields: Any) -> AsyncIterator[Json]:
     """The chunks of a completion as they come."""
-    generation = await asyncio.to_thread(_prepare, {"prompt": prompt, **fields, "stream": True})
-    outputs = generation.stream()
+    record = Record()
+    with _refusals(record):
+        generation = await _prepare({"prompt": prompt, **fields, "stream": True}, record)
+        outputs = await generation.stream()
     try:
         async for output in outputs:
             for chunk in outputs.protocol.chunks(output):
@@ -42,11 +47,19 @@ async def astream(prompt: str | Prompts, **fields: Any) -> AsyncIterator[Json]:
         outputs.close()
 
 
-def _prepare(body: Json) -> Generation:
-    record = Record()
-    try:
+async def _prepare(body: Json, record: Record) -> Generation:
+    def blocking() -> Generation:
         get_engine().wait_until_ready()
         return prepare({"model": registry.model, **body}, record)
+
+    return await asyncio.to_thread(blocking)
+
+
+@contextmanager
+def _refusals(record: Record) -> Iterator[None]:
+    """Log what is refused, and raise it as the answer that the endpoint would give."""
+    try:
+        yield
     except Exception as error:
         api_error = as_api_error(error, record.request_id)
         record.refuse(api_error)

@@ -249,8 +249,6 @@ def _guided(fields: Fields, _: Fields) -> None:
         constraints.append("response_format")
     if len(constraints) > 1:
         _refuse(constraints[0], f"only one of {', '.join(constraints)} may be set.")
-    if constraints:
-        _refuse(constraints[0], "guided decoding is not supported yet.")
 
 
 def _refuse(param: str, message: str) -> None:

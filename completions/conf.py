@@ -63,6 +63,10 @@ SETTINGS: Mapping[str, Setting] = {
     "LOGPROBS_MODE": Setting(
         "raw", "`'raw'`: logprobs of the model; `'processed'`: of what was sampled from."
     ),
+    "GUIDED_BACKENDS": Setting(
+        {}, "More backends of guided decoding: dotted paths of their classes, by name."
+    ),
+    "GUIDED_BACKEND": Setting("llguidance", "The backend of requests that name none."),
     "UNKNOWN_FIELDS": Setting(
         "refuse", "`'refuse'` (422) or `'ignore'` (and log) fields that are not in the contract."
     ),

@@ -105,5 +105,7 @@ def _make_engine(name: str) -> "AsyncEngine":
             num_threads=settings.NUM_THREADS,
             prefix_reuse=settings.PREFIX_REUSE,
             logprobs_mode=settings.LOGPROBS_MODE,
+            guided_backends=settings.GUIDED_BACKENDS,
+            guided_backend=settings.GUIDED_BACKEND,
         )
     )

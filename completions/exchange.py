@@ -49,7 +49,7 @@ async def _respond(
         len(body) > INLINE_BYTES, lambda: prepare(parse_object(body), record)
     )
     if generation.completion.stream:
-        return EventStreamResponse(EventStream(generation.stream()))
+        return EventStreamResponse(EventStream(await generation.stream()))
     return JsonResponse(await generation.complete())
 
 

@@ -25,7 +25,10 @@ INLINE_POSITIONS = 2000
 
 
 class Generation:
-    """A request that passed every check but admission; `complete` or `stream` runs it once."""
+    """A request that passed all checks but those of its constraint and of admission.
+
+    `complete` or `stream` runs it once.
+    """
 
     def __init__(
         self, engine: "AsyncEngine", completion: CompletionRequest, request: Request, record: Record
@@ -39,7 +42,7 @@ class Generation:
 
     async def complete(self) -> Json:
         """The completion object; cancelling it frees what the request holds."""
-        outputs = self._engine.generate(self._request)
+        outputs = await self._engine.generate(self._request)
         total = RequestOutput(self._request.request_id)
         try:
             async for output in outputs:
@@ -50,9 +53,9 @@ class Generation:
         self._record.finish(total, self._protocol.ranked(total))
         return answer
 
-    def stream(self) -> "OutputStream":
+    async def stream(self) -> "OutputStream":
         """The outputs as they come; admission happens now."""
-        outputs = self._engine.generate(self._request)
+        outputs = await self._engine.generate(self._request)
         return OutputStream(outputs, self._protocol, self._record)
 
     def _answer(self, total: RequestOutput) -> Json:

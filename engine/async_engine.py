@@ -11,15 +11,20 @@ from typing import Literal
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import EngineUnavailable, GenerationFailed, QueueFull
+from engine.guided.backend import CompiledGrammar
+from engine.guided.compiler import GrammarCompiler
 from engine.model_folder import ModelConfig
 from engine.outputs import RequestOutput
 from engine.request import Request
+from engine.sampling_params import GuidedParams
 from engine.stats import EngineStats
 from engine.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 EngineState = Literal["new", "loading", "ready", "draining", "failed", "stopped"]
+
+_ANY_JSON = GuidedParams("json", "{}", backend="llguidance")
 
 _UNAVAILABLE = {
     "new": "The model is not loaded yet.",
@@ -78,7 +83,7 @@ class AsyncEngine:
     """Owns the one thread in which the engine loads and steps.
 
     Requests and aborts go in through a queue; outputs come back with one call per step into
-    each reader's event loop.
+    each reader's event loop. Constraints are compiled beside it, before admission.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -86,6 +91,7 @@ class AsyncEngine:
         self.state: EngineState = "new"
         self.failure: str | None = None
         self._engine: Engine | None = None
+        self._compiler: GrammarCompiler | None = None
         self._inbox: queue.SimpleQueue[Callable[[Engine], None]] = queue.SimpleQueue()
         self._streams: dict[str, RequestStream] = {}
         self._waiting_tokens: dict[str, int] = {}
@@ -124,11 +130,13 @@ class AsyncEngine:
         """Raise InvalidRequest if this model can never serve the request."""
         self._loaded_engine().check(request)
 
-    def generate(self, request: Request) -> RequestStream:
+    async def generate(self, request: Request) -> RequestStream:
         """Admit a request that passed `check`; its outputs come on the running event loop.
 
-        Raises EngineUnavailable or QueueFull instead.
+        Raises InvalidRequest for a constraint that can't be compiled, EngineUnavailable or
+        QueueFull.
         """
+        grammar = await self._compile(request.params.guided)
         stream = RequestStream(request, self.abort)
         with self._lock:
             if self.state != "ready":
@@ -136,7 +144,7 @@ class AsyncEngine:
             self._check_room(request)
             self._streams[request.request_id] = stream
             self._waiting_tokens[request.request_id] = request.num_prompt_tokens
-        self._inbox.put(lambda engine: engine.add(request))
+        self._inbox.put(lambda engine: engine.add(request, grammar))
         return stream
 
     def abort(self, request_id: str) -> None:
@@ -165,12 +173,21 @@ class AsyncEngine:
         self._inbox.put(lambda _: None)
         if self._thread.is_alive():
             self._thread.join()
+        if self._compiler:
+            self._compiler.close()
 
     def _loaded_engine(self) -> Engine:
         if self._engine is None:
             message = self.failure or _UNAVAILABLE[self.state]
             raise EngineUnavailable(message)
         return self._engine
+
+    async def _compile(self, guided: GuidedParams | None) -> CompiledGrammar | None:
+        if guided is None:
+            return None
+        self._loaded_engine()
+        assert self._compiler
+        return await asyncio.wrap_future(self._compiler.compile(guided))
 
     def _check_room(self, request: Request) -> None:
         tokens = sum(self._waiting_tokens.values()) + request.num_prompt_tokens
@@ -184,7 +201,12 @@ class AsyncEngine:
     def _main(self) -> None:
         try:
             engine = Engine(self.config)
-            engine.warm_up()
+            self._compiler = GrammarCompiler(
+                engine.tokenizer,
+                backends=self.config.guided_backends,
+                default=self.config.guided_backend,
+            )
+            engine.warm_up(_ANY_JSON, self._compiler.compile(_ANY_JSON).result())
             self._engine = engine
             self._become_ready()
         except Exception as error:

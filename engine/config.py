@@ -1,6 +1,7 @@
 """How an engine is set up."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ class EngineConfig:
     `max_num_seqs` bounds the slots, `kv_cache_bytes` the memory behind them: there are as many
     slots as both allow. `prefill_chunk` is how many prompt tokens one step computes beside a
     running decode batch. `max_waiting_requests` and `max_waiting_tokens` bound the queue.
+    `guided_backends` are dotted paths by name (engine/guided), `guided_backend` is the default.
     """
 
     model: Path
@@ -28,3 +30,5 @@ class EngineConfig:
     num_threads: int | None = None
     prefix_reuse: bool = True
     logprobs_mode: LogprobsMode = "raw"
+    guided_backends: Mapping[str, str] = field(default_factory=dict)
+    guided_backend: str = "llguidance"

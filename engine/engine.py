@@ -9,6 +9,8 @@ from engine.config import EngineConfig
 from engine.decoder import Decoder, Logits
 from engine.device import choose_device
 from engine.errors import ContextOverflow, InvalidRequest
+from engine.guided.backend import Bitmask, CompiledGrammar, fill_bitmasks, new_bitmask
+from engine.guided.bits import clear_bits
 from engine.kv_cache import KVCache, slot_bytes
 from engine.model_folder import ModelFolder
 from engine.outputs import (
@@ -20,9 +22,9 @@ from engine.outputs import (
 )
 from engine.request import Prompt, Request
 from engine.sampling import Sampler, SamplerOutput
-from engine.sampling_params import SamplingParams
+from engine.sampling_params import GuidedParams, SamplingParams
 from engine.scheduler import Batch, Prefill, Scheduler
-from engine.sequence import RequestState, Sequence
+from engine.sequence import STUCK, RequestState, Sequence
 from engine.slots import Slots
 from engine.stats import EngineStats
 from engine.tokenizer import Tokenizer
@@ -94,9 +96,13 @@ class Engine:
         if longest + params.max_tokens > self.max_model_len:
             raise ContextOverflow(self.max_model_len, longest, params.max_tokens)
 
-    def add(self, request: Request) -> None:
-        """Let a request wait for its slots; it must have passed `check`."""
-        state = RequestState(request, self.tokenizer, self.model.eos_token_ids)
+    def add(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
+        """Let a request wait for its slots; it must have passed `check`.
+
+        `grammar` is its constraint, compiled.
+        """
+        assert (grammar is None) == (request.params.guided is None)
+        state = RequestState(request, self.tokenizer, self.model.eos_token_ids, grammar)
         self._states[request.request_id] = state
         self._prompt_tokens += request.num_prompt_tokens
         leaders = [Sequence(prompt, 0) for prompt in state.prompts]
@@ -116,9 +122,12 @@ class Engine:
         owners = {id(owner): owner for owner in self._run(batch)}
         return [self._collect(owner) for owner in owners.values() if owner.has_output]
 
-    def warm_up(self) -> None:
+    def warm_up(
+        self, guided: GuidedParams | None = None, grammar: CompiledGrammar | None = None
+    ) -> None:
         """Compute a short completion, so that the first request finds everything in place."""
-        self.add(Request("warm-up", (Prompt([0, 0]),), SamplingParams(max_tokens=2)))
+        params = SamplingParams(max_tokens=2, guided=guided)
+        self.add(Request("warm-up", (Prompt([0, 0]),), params), grammar)
         while self.has_work:
             self.step()
         self.reset()
@@ -169,7 +178,8 @@ class Engine:
         for start in range(0, len(rows), _SAMPLED_ROWS):
             part = slice(start, start + _SAMPLED_ROWS)
             states = [sequence.sampling for sequence in sequences[part]]
-            sampled = self._sampler.sample(self._logits[rows[part]], states)
+            bitmask = self._bitmask(sequences[part])
+            sampled = self._sampler.sample(self._logits[rows[part]], states, bitmask)
             for row, sequence in enumerate(sequences[part]):
                 self._advance(sequence, sampled, row)
                 yield sequence.owner
@@ -196,6 +206,24 @@ class Engine:
             self._decoder.prefill(sequence.slot, tokens, start, logits)
             self._logits[row] = logits[-1]
             scorer.score(logits[:, : self.model.vocab_size], start)
+
+    def _bitmask(self, sequences: list[Sequence]) -> Bitmask | None:
+        """The tokens that constraints allow; a request fails whose constraint allows none.
+
+        EOS is no text, so where it doesn't end a candidate it is not allowed either.
+        """
+        rows = [(each.grammar, row) for row, each in enumerate(sequences) if each.grammar]
+        if not rows:
+            return None
+        bitmask = new_bitmask(len(sequences), self.tokenizer.vocab_size)
+        fill_bitmasks(rows, bitmask)
+        for _, row in rows:
+            owner = sequences[row].owner
+            if not bitmask[row].any():
+                owner.fail(STUCK)
+            if owner.params.ignore_eos:
+                clear_bits(bitmask[row], owner.eos_token_ids)
+        return bitmask
 
     def _announce(self, leader: Sequence) -> RequestState:
         leader.owner.output.prompts.append(leader.prompt.output())

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.candidate_text import CandidateText
+from engine.guided.backend import CompiledGrammar, Grammar
 from engine.outputs import (
     CandidateOutput,
     FinishReason,
@@ -24,15 +25,25 @@ from engine.tokenizer import Tokenizer
 
 Tokens = NDArray[np.int32]
 
+STUCK = "The constraint can't be followed any further."
+"""How a request fails whose backend knows no way to go on."""
+
 
 class RequestState:
     """A request in the engine: its prompts, what it gained in this step, and its times."""
 
-    def __init__(self, request: Request, tokenizer: Tokenizer, eos_token_ids: Items[int]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        tokenizer: Tokenizer,
+        eos_token_ids: Items[int],
+        grammar: CompiledGrammar | None = None,
+    ) -> None:
         self.request = request
         self.params = request.params
         self.tokenizer = tokenizer
         self.eos_token_ids = eos_token_ids
+        self.grammar = grammar
         seed = request.params.seed
         self.seed = secrets.randbits(64) if seed is None else seed % 2**64
         self.output = RequestOutput(request.request_id)
@@ -142,6 +153,7 @@ class Sequence:
             params, index, self.owner.seed, prompt.tokens, self.owner.eos_token_ids
         )
         self.text = CandidateText(params, self.owner.tokenizer)
+        self.grammar = self.owner.grammar.start() if self.owner.grammar else None
 
     @property
     def tokens(self) -> Tokens:
@@ -210,7 +222,15 @@ class Sequence:
             return "stop", None if is_eos else token_id
         if self.text.found is not None:
             return "stop", self.text.found
+        if self.grammar and self._is_text_complete(self.grammar, token_id):
+            return "stop", None
         return ("length", None) if count == params.max_tokens else (None, None)
+
+    def _is_text_complete(self, grammar: Grammar, token_id: int) -> bool:
+        """Go on in the constraint; whether nothing can follow."""
+        if not grammar.accept(token_id):
+            self.owner.fail(STUCK)
+        return grammar.is_finished
 
 
 def common_prefix(left: Tokens, right: Tokens) -> int:

@@ -57,7 +57,7 @@ class Grammar(ABC):
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
         """Write the allowed tokens into a row, every EOS among them where the text can end.
 
-        There is always one. Raises GenerationFailed where the backend knows no way to go on.
+        There is always one, or else the backend knows no way to go on.
         """
 
     @abstractmethod
@@ -103,6 +103,8 @@ class Backend(Protocol):
     """
 
     kinds: ClassVar[frozenset[GuidedKind]]
+
+    def __init__(self, vocabulary: Vocabulary) -> None: ...
 
     def compile(self, params: GuidedParams) -> CompiledGrammar:
         """Raises ConstraintError."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.errors import InvalidRequest
 from engine.guided.backend import Backend, CompiledGrammar, ConstraintError, Vocabulary
-from engine.sampling_params import GuidedKind, GuidedParams
+from engine.sampling_params import GuidedParams
 
 BACKENDS = {
     "llguidance": "engine.guided.llguidance_backend.LLGuidanceBackend",
@@ -19,8 +19,6 @@ BACKENDS = {
     "lm-format-enforcer": "engine.guided.lmfe_backend.LMFormatEnforcerBackend",
 }
 """Backends by name: dotted paths of classes that are made by calling them with a Vocabulary."""
-
-DEFAULT_BACKEND = "llguidance"
 
 MAX_SOURCE_CHARS = 1_000_000
 """Longer sources are refused unread."""
@@ -32,7 +30,8 @@ class GrammarCompiler:
     """Compiles for one tokenizer; safe to use from any thread.
 
     `backends` adds to BACKENDS or replaces some; a bad dotted path raises ImportError or
-    AttributeError at once. The `cache_size` constraints used last are kept, failures are not.
+    AttributeError, a `default` that is none of them KeyError. The `cache_size` constraints used
+    last are kept, failures are not.
     """
 
     def __init__(
@@ -40,13 +39,13 @@ class GrammarCompiler:
         vocabulary: Vocabulary,
         *,
         backends: Mapping[str, str] | None = None,
-        default: str = DEFAULT_BACKEND,
+        default: str = "llguidance",
         cache_size: int = 64,
     ) -> None:
-        for path in (backends or {}).values():
-            _load(path)
         paths = BACKENDS | dict(backends or {})
-        self._workers = {name: _Worker(name, path, vocabulary) for name, path in paths.items()}
+        self._workers = {
+            name: _Worker(name, _load(path), vocabulary) for name, path in paths.items()
+        }
         self._default = default
         self._cache_size = cache_size
         self._cache: OrderedDict[GuidedParams, Future[CompiledGrammar]] = OrderedDict()
@@ -102,21 +101,16 @@ class GrammarCompiler:
 class _Worker:
     """A backend and threads of its own, so that a slow backend keeps no other waiting."""
 
-    def __init__(self, name: str, path: str, vocabulary: Vocabulary) -> None:
-        self._path = path
+    def __init__(self, name: str, backend_class: type[Backend], vocabulary: Vocabulary) -> None:
+        self.kinds = backend_class.kinds
+        self._backend_class = backend_class
         self._vocabulary = vocabulary
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_THREADS_PER_BACKEND, f"guided-{name}")
 
     @cached_property
-    def kinds(self) -> frozenset[GuidedKind]:
-        kinds: frozenset[GuidedKind] = _load(self._path).kinds
-        return kinds
-
-    @cached_property
     def _backend(self) -> Backend:
-        backend: Backend = _load(self._path)(self._vocabulary)
-        return backend
+        return self._backend_class(self._vocabulary)
 
     def warm_up(self) -> None:
         self._pool.submit(self._load_backend)

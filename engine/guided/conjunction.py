@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.errors import GenerationFailed
 from engine.guided.backend import Bitmask, CompiledGrammar, Grammar
 
 
@@ -36,8 +35,6 @@ class Conjunction(Grammar):
         for i, part in enumerate(self._parts):
             part.fill_bitmask(masks, i)
         bitmask[row] = np.bitwise_and.reduce(masks)
-        if not bitmask[row].any():
-            raise GenerationFailed("The constraint's parts allow no token together.")
 
     def accept(self, token_id: int) -> bool:
         """Go on in every part or in none."""

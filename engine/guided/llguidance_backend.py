@@ -1,5 +1,6 @@
 """The default backend: llguidance, an Earley parser over lexemes that fills NumPy bitmasks."""
 
+import logging
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import ClassVar, cast
@@ -7,12 +8,13 @@ from typing import ClassVar, cast
 from llguidance import LLExecutor, LLMatcher
 from llguidance.numpy import fill_next_token_bitmask, fill_next_token_bitmask_par
 
-from engine.errors import GenerationFailed
 from engine.guided.backend import Bitmask, CompiledGrammar, Grammar, Vocabulary
 from engine.guided.conjunction import CompiledConjunction
 from engine.guided.llguidance_job import build, make_job, new_tokenizer
 from engine.guided.sandbox import PlainVocabulary, Sandbox
 from engine.sampling_params import GuidedKind, GuidedParams
+
+logger = logging.getLogger(__name__)
 
 
 class LLGuidanceBackend:
@@ -56,7 +58,7 @@ class LLGrammar(Grammar):
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
         """Fill the row without holding the GIL."""
         fill_next_token_bitmask(self._matcher, bitmask, row)
-        self._check()
+        self._clear_if_failed(bitmask, row)
 
     def accept(self, token_id: int) -> bool:
         """Go on by a token."""
@@ -86,13 +88,14 @@ class LLGrammar(Grammar):
         ours = cast("Sequence[tuple[LLGrammar, int]]", rows)
         matchers = [(grammar._matcher, row) for grammar, row in ours]  # noqa: SLF001
         fill_next_token_bitmask_par(_executor(), matchers, bitmask)
-        for grammar, _ in ours:
-            grammar._check()  # noqa: SLF001
+        for grammar, row in ours:
+            grammar._clear_if_failed(bitmask, row)  # noqa: SLF001
 
-    def _check(self) -> None:
+    def _clear_if_failed(self, bitmask: Bitmask, row: int) -> None:
+        """After a fault, such as a step beyond LIMITS, the library would allow EOS."""
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
-            reason = self._matcher.get_error().split("\n", 1)[0]
-            raise GenerationFailed(f"The constraint became too complex to follow: {reason}")
+            logger.warning("a constraint can't be followed: %s", self._matcher.get_error())
+            bitmask[row] = 0
 
 
 @cache

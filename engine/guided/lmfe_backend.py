@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import GenerationFailed
 from engine.guided.backend import Bitmask, CompiledGrammar, Grammar, Vocabulary
 from engine.guided.bits import has_bit, set_bits
 from engine.guided.conjunction import CompiledConjunction
@@ -94,10 +93,7 @@ class LMFEGrammar(Grammar):
 
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
         """Copy the state's allowed tokens."""
-        mask = self._masks[-1]
-        if not mask.any():
-            raise GenerationFailed("lm-format-enforcer knows no way to go on.")
-        bitmask[row] = mask
+        bitmask[row] = self._masks[-1]
 
     def accept(self, token_id: int) -> bool:
         """Go on by a token."""

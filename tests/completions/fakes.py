@@ -163,7 +163,7 @@ class FakeEngine:
             if len(prompt.token_ids) + request.params.max_tokens > CONTEXT:
                 raise ContextOverflow(CONTEXT, len(prompt.token_ids), request.params.max_tokens)
 
-    def generate(self, request: Request) -> FakeStream:
+    async def generate(self, request: Request) -> FakeStream:
         if self.state != "ready":
             raise EngineUnavailable(f"The engine is {self.state}.", 7)
         self.requests.append(request)

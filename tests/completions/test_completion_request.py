@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from completions.completion_request import read_request
 from completions.exceptions import BadRequest
-from engine.sampling_params import SamplingParams
+from engine.sampling_params import GuidedParams, SamplingParams
 
 BASE = {"model": "fake", "prompt": "x"}
 
@@ -176,6 +178,39 @@ def test_four_forms_of_a_prompt(prompt, prompts):
     assert (request.prompt, request.prompts) == (prompt, prompts)
 
 
-def test_guided_fields_are_refused_by_name_until_they_are_supported():
-    with pytest.raises(BadRequest, match=r"guided_regex: .*not supported yet"):
-        read(guided_regex="a")
+SCHEMA = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"guided_json": SCHEMA}, GuidedParams("json", '{"type": "integer"}')),
+        ({"guided_json": '{"type":"integer"}'}, GuidedParams("json", '{"type":"integer"}')),
+        ({"guided_regex": "a"}, GuidedParams("regex", "a")),
+        ({"guided_choice": ["a", "b"]}, GuidedParams("choice", '["a", "b"]')),
+        ({"guided_grammar": "start: "}, GuidedParams("grammar", "start: ")),
+        ({"nvext": {"guided_regex": "a"}}, GuidedParams("regex", "a")),
+        ({"guided_regex": "a", "nvext": {"guided_regex": "b"}}, GuidedParams("regex", "a")),
+        (
+            {"guided_regex": "a", "nvext": {"guided_decoding_backend": "mine"}},
+            GuidedParams("regex", "a", backend="mine"),
+        ),
+        (
+            {"guided_json": {}, "guided_whitespace_pattern": ""},
+            GuidedParams("json", "{}", whitespace_pattern=""),
+        ),
+        ({"response_format": {"type": "text"}}, None),
+        (
+            {"response_format": {"type": "json_object"}},
+            GuidedParams("json", '{"type": "object"}', field="response_format"),
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+            GuidedParams("json", '{"type": "integer"}', field="response_format"),
+        ),
+        ({}, None),
+    ],
+)
+def test_constraints(fields, expected):
+    guided = read(**fields).params.guided
+    assert guided == (expected and replace(expected, field=expected.param))

@@ -22,6 +22,8 @@ def test_engine_gets_the_settings(settings, tmp_path):
         "NUM_THREADS": 2,
         "PREFIX_REUSE": False,
         "LOGPROBS_MODE": "processed",
+        "GUIDED_BACKENDS": {"mine": "site.Backend"},
+        "GUIDED_BACKEND": "mine",
     }
     config = engines.get_engine().config
     assert config.model == tmp_path / "fake"
@@ -29,6 +31,7 @@ def test_engine_gets_the_settings(settings, tmp_path):
     assert (config.kv_cache_bytes, config.prefill_chunk, config.num_threads) == (1 << 20, 16, 2)
     assert (config.max_waiting_requests, config.max_waiting_tokens) == (5, 50)
     assert (config.prefix_reuse, config.logprobs_mode) == (False, "processed")
+    assert (config.guided_backends, config.guided_backend) == ({"mine": "site.Backend"}, "mine")
 
 
 def test_one_engine_for_all_names():
