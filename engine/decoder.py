@@ -1,6 +1,8 @@
 """The model: token ids in, logits out, keys and values left in their slots."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -8,9 +10,9 @@ from numpy.typing import NDArray
 
 from engine.device import Device
 from engine.kv_cache import KVCache
-from engine.model_folder import ModelConfig
 
 Ids = NDArray[np.int64]
+Tokens = NDArray[np.int32]
 Logits = NDArray[np.float32]
 
 
@@ -22,16 +24,11 @@ class Decoder:
     """
 
     def __init__(
-        self,
-        graph: Path,
-        model: ModelConfig,
-        device: Device,
-        cache: KVCache,
-        num_threads: int | None,
+        self, graph: Path, device: Device, cache: KVCache, num_threads: int | None
     ) -> None:
         self._session = device.session(graph, num_threads)
         self._cache = cache
-        self._has_position_ids = model.has_position_ids
+        self._inputs = {each.name for each in self._session.get_inputs()}
         self._bindings: dict[tuple[int, int], ort.IOBinding] = {}
         (logits,) = [out for out in self._session.get_outputs() if out.name == "logits"]
         self.logits_width: int = logits.shape[-1]
@@ -41,29 +38,37 @@ class Decoder:
 
         `token_ids` and `lengths` (tokens already in the slot) have shape (B,), `logits` (B, width).
         """
-        rows = len(token_ids)
-        self._run(0, token_ids[:, None], lengths, np.arange(rows), logits)
+        rows = np.arange(len(token_ids))
+        self._run(0, _feeds(token_ids[:, None], lengths, lengths, rows), logits)
 
-    def prefill(self, slot: int, token_ids: Ids, length: int, logits: Logits) -> None:
-        """The next tokens of one slot that holds `length` tokens; `token_ids` has shape (S,).
+    def prefill(
+        self,
+        slot: int,
+        chunks: Sequence[Tokens],
+        length: int,
+        wanted: Sequence[int],
+        logits: Logits,
+    ) -> None:
+        """The next tokens of the slots from `slot` on, each of which holds `length` tokens.
 
-        `logits` (R, width) takes those of the last R tokens.
+        GroupQueryAttention takes several chunks (S,) at once only if the slots are empty. `logits`
+        (sum of `wanted`, width) takes those of the last `wanted` tokens of each chunk, in order.
         """
-        size, wanted = len(token_ids), len(logits)
-        index = np.arange(size - wanted, size)
-        self._run(slot, token_ids[None, :], np.array([length]), index, logits)
+        sizes = np.array([len(chunk) for chunk in chunks])
+        token_ids = np.zeros((len(chunks), sizes.max()), np.int64)
+        for row, chunk in zip(token_ids, chunks, strict=True):
+            row[: len(chunk)] = chunk
+        ends = np.arange(len(chunks)) * sizes.max() + sizes
+        index = [np.arange(end - each, end) for end, each in zip(ends, wanted, strict=True)]
+        lengths = np.full(len(chunks), length)
+        last = lengths + sizes - 1
+        self._run(slot, _feeds(token_ids, lengths, last, np.concatenate(index)), logits)
 
-    def _run(self, slot: int, token_ids: Ids, lengths: Ids, index: Ids, logits: Logits) -> None:
-        rows, size = token_ids.shape
-        binding = self._binding(slot, rows)
-        last = lengths + size - 1
-        binding.bind_cpu_input("input_ids", token_ids)
-        if self._has_position_ids:
-            positions = lengths[:, None] + np.arange(size)
-            binding.bind_cpu_input("position_ids", positions)
-        binding.bind_cpu_input("seqlens_k", last.astype(np.int32))
-        binding.bind_cpu_input("total_sequence_length", np.array(last.max() + 1, np.int32))
-        binding.bind_cpu_input("logits_index", index)
+    def _run(self, slot: int, feeds: dict[str, NDArray[Any]], logits: Logits) -> None:
+        binding = self._binding(slot, len(feeds["input_ids"]))
+        for name, array in feeds.items():
+            if name in self._inputs:
+                binding.bind_cpu_input(name, array)
         binding.bind_output("logits", "cpu", 0, 1, logits.shape, logits.ctypes.data)
         self._session.run_with_iobinding(binding)
 
@@ -73,3 +78,18 @@ class Decoder:
             self._cache.bind(binding, slot, rows)
             self._bindings[slot, rows] = binding
         return self._bindings[slot, rows]
+
+
+def _feeds(token_ids: Ids, lengths: Ids, last: Ids, index: Ids) -> dict[str, NDArray[Any]]:
+    """The graph's inputs for `token_ids` (B, S) behind `lengths` (B,) tokens.
+
+    `last` (B,) are the positions of the rows' last tokens, `index` the wanted logits among the
+    B times S.
+    """
+    return {
+        "input_ids": token_ids,
+        "position_ids": lengths[:, None] + np.arange(token_ids.shape[1]),
+        "seqlens_k": last.astype(np.int32),
+        "total_sequence_length": np.array(last.max() + 1, np.int32),
+        "logits_index": index,
+    }

@@ -54,7 +54,7 @@ class Engine:
         # One slot more than sequences: the scheduler's staging slot.
         cache = KVCache(self.model, device, self.num_slots + 1, self.max_model_len)
         self._cache = cache
-        self._decoder = Decoder(folder.graph_path, self.model, device, cache, config.num_threads)
+        self._decoder = Decoder(folder.graph_path, device, cache, config.num_threads)
         self._sampler = Sampler(self.model.vocab_size, config.logprobs_mode)
         width = self._decoder.logits_width
         self._logits: Logits = np.empty((self.num_slots + 1, width), np.float32)
@@ -162,12 +162,7 @@ class Engine:
         if sequences:
             self._decode(sequences)
         if batch.prefill:
-            sequence = batch.prefill.sequence
-            self._prefill(batch.prefill, len(sequences))
-            if sequence.is_prefilled and sequence.num_generated:
-                self._scheduler.complete_prefill(sequence)
-            elif sequence.is_prefilled:
-                sequences.append(sequence)
+            sequences += self._prefill(batch.prefill, len(sequences))
         rows = list(range(len(sequences)))
         for row, leader in enumerate(list(sequences)):
             if leader.is_leader:
@@ -192,20 +187,31 @@ class Engine:
         for sequence in sequences:
             sequence.num_computed_tokens += 1
 
-    def _prefill(self, prefill: Prefill, row: int) -> None:
-        """Compute a chunk of a prompt; its last logits go to `row`."""
-        sequence = prefill.sequence
-        start = sequence.num_computed_tokens
-        tokens = sequence.tokens[start : start + prefill.size].astype(np.int64)
-        sequence.num_computed_tokens += prefill.size
-        scorer = sequence.prompt.scorer
-        if scorer is None or sequence.num_generated:
-            self._decoder.prefill(sequence.slot, tokens, start, self._logits[row : row + 1])
-        else:
-            logits = np.empty((prefill.size, self._logits.shape[1]), np.float32)
-            self._decoder.prefill(sequence.slot, tokens, start, logits)
-            self._logits[row] = logits[-1]
-            scorer.score(logits[:, : self.model.vocab_size], start)
+    def _prefill(self, chunks: list[Prefill], row: int) -> list[Sequence]:
+        """Compute chunks of prompts; who draws then, from the logits in the rows from `row` on."""
+        first = chunks[0].sequence
+        start = first.num_computed_tokens
+        tokens = [chunk.sequence.tokens[start : start + chunk.size] for chunk in chunks]
+        wanted = [chunk.size if chunk.sequence.scorer else 1 for chunk in chunks]
+        logits = np.empty((sum(wanted), self._logits.shape[1]), np.float32)
+        self._decoder.prefill(first.slot, tokens, start, wanted, logits)
+        drawing: list[Sequence] = []
+        for chunk, part in zip(chunks, np.split(logits, np.cumsum(wanted)[:-1]), strict=True):
+            if self._advance_prompt(chunk, part):
+                self._logits[row + len(drawing)] = part[-1]
+                drawing.append(chunk.sequence)
+        return drawing
+
+    def _advance_prompt(self, chunk: Prefill, logits: Logits) -> bool:
+        """Take a computed chunk; whether its sequence draws from the last row of `logits`."""
+        sequence = chunk.sequence
+        if sequence.scorer:
+            scored = logits[:, : self.model.vocab_size]
+            sequence.scorer.score(scored, sequence.num_computed_tokens)
+        sequence.num_computed_tokens += chunk.size
+        if sequence.is_prefilled and sequence.num_generated:
+            self._scheduler.complete_prefill(sequence)
+        return sequence.is_prefilled and not sequence.num_generated
 
     def _bitmask(self, sequences: list[Sequence]) -> Bitmask | None:
         """The tokens that constraints allow; a request fails whose constraint allows none.
@@ -290,7 +296,7 @@ class Engine:
                     self._scheduler.waiting.extend(sequence.owner, [sequence])
             elif sequence.is_finished:
                 self._scheduler.finish(sequence)
-            elif self._scheduler.is_staged(sequence):
+            else:
                 self._scheduler.complete_prefill(sequence)
 
     def _collect(self, owner: RequestState) -> RequestOutput:

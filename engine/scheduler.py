@@ -6,10 +6,13 @@ from engine.sequence import RequestState, Sequence
 from engine.slots import Slots
 from engine.waiting import WaitingQueue
 
+_LOOK_AHEAD = 8
+"""How many waiting requests are looked at when those before them can't be let in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The next `size` tokens of the sequence in the staging slot."""
+    """The next `size` tokens of a sequence's prompt."""
 
     sequence: Sequence
     size: int
@@ -17,10 +20,13 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step: a token for each running sequence, and at most one chunk of a prompt."""
+    """One step: a token for each sequence in `decode` (slots 0, 1, ...), and chunks of prompts.
+
+    There is one chunk, or the chunks are whole prompts in consecutive slots.
+    """
 
     decode: list[Sequence]
-    prefill: Prefill | None
+    prefill: list[Prefill]
 
     def __bool__(self) -> bool:
         return bool(self.decode or self.prefill)
@@ -29,11 +35,14 @@ class Batch:
 class Scheduler:
     """Lets waiting sequences into slots and decides what each step computes.
 
-    Prompts are computed in the staging slot, `prefill_chunk` tokens a step, so that a long one
-    never stalls the others; generated tokens are computed where the sequence runs. No chunk has a
-    single token unless its prompt has: attention for one token sums in another order than for
-    several, and 8-bit activations blow the last bit of a sum up to another text. So a prompt's
-    values depend neither on its chunks nor on what was reused.
+    Of prompts a step computes `prefill_chunk` tokens, padding included, so that they never stall
+    the running sequences. A short prompt is computed in one step where its sequence will run,
+    together with others that are as short. A long one is computed chunk by chunk in the staging
+    slot, in turns with short ones. Generated tokens are computed where the sequence runs.
+
+    No chunk has a single token unless its prompt has: attention for one token sums in another order
+    than for several, and 8-bit activations blow the last bit of a sum up to another text. So a
+    prompt's values depend neither on its chunks nor on what was reused.
     """
 
     def __init__(self, slots: Slots, prefill_chunk: int, *, prefix_reuse: bool = True) -> None:
@@ -42,7 +51,7 @@ class Scheduler:
         self._prefill_chunk = prefill_chunk
         self._prefix_reuse = prefix_reuse
         self._staged: Sequence | None = None
-        self._staged_from = 0
+        self._may_join = True
 
     @property
     def has_work(self) -> bool:
@@ -56,17 +65,18 @@ class Scheduler:
 
     def schedule(self) -> Batch:
         """Admit who fits and choose the step."""
-        self._admit()
-        return Batch(list(self.slots), self._next_chunk())
-
-    def is_staged(self, sequence: Sequence) -> bool:
-        """Whether a sequence is in the staging slot."""
-        return sequence is self._staged
+        joining = self._admit()
+        self._may_join = not (joining and self._staged)
+        decode = list(self.slots)[: len(self.slots) - len(joining)]
+        if joining or not self._staged:
+            return Batch(decode, [Prefill(each, each.num_unprefilled) for each in joining])
+        return Batch(decode, [Prefill(self._staged, self._next_chunk(self._staged))])
 
     def complete_prefill(self, sequence: Sequence) -> None:
-        """Let the staged sequence run: its prompt is computed."""
-        self._staged = None
-        self.slots.run(sequence, self.slots.staging, sequence.num_computed_tokens)
+        """Let a sequence run whose prompt is computed, if it doesn't already."""
+        if sequence is self._staged:
+            self._staged = None
+            self.slots.run(sequence, self.slots.staging, sequence.num_computed_tokens)
 
     def finish(self, sequence: Sequence) -> None:
         """Free the slot of a sequence that ended."""
@@ -83,59 +93,60 @@ class Scheduler:
             if sequence.owner is owner:
                 self.finish(sequence)
 
-    def _admit(self) -> None:
-        while self.waiting and self._num_free:
-            sequence = self.waiting.peek()
+    def _admit(self) -> list[Sequence]:
+        """Give out slots; the sequences whose prompts this step computes in theirs."""
+        joining: list[Sequence] = []
+        turn = 0
+        while turn < min(self.waiting.num_requests, _LOOK_AHEAD) and self._num_free:
+            sequence = self.waiting.peek(turn)
             source, length = self._reusable(sequence)
             num_missing = sequence.num_prompt_tokens - length
-            if num_missing and not self._may_stage(num_missing):
-                return
-            self.waiting.pop()
-            sequence.begin(length)
-            if num_missing:
-                self._stage(sequence, source, length)
+            is_long = num_missing > self._prefill_chunk
+            if is_long and not self._staged:
+                self._staged = self._begin(turn, length)
+                self.slots.stage(sequence, source, length)
+            elif not is_long and self._fits(joining, num_missing, length):
+                self.slots.run(self._begin(turn, length), source, length)
+                joining += [sequence] if num_missing else []
             else:
-                self.slots.run(sequence, source, length)
+                turn += 1
+        return joining
+
+    def _begin(self, turn: int, num_reused: int) -> Sequence:
+        sequence = self.waiting.pop(turn)
+        sequence.begin(num_reused)
+        return sequence
 
     @property
     def _num_free(self) -> int:
         return self.slots.num_slots - len(self.running())
 
+    def _fits(self, joining: list[Sequence], num_missing: int, length: int) -> bool:
+        """Whether a sequence can get the slot behind those whose prompts are to be computed.
+
+        Behind them there is no place for one that decodes, and with reused tokens a prompt is
+        computed alone.
+        """
+        if not joining:
+            return self._may_join or not num_missing
+        if not num_missing or length or joining[0].num_computed_tokens:
+            return False
+        longest = max(num_missing, *(each.num_unprefilled for each in joining))
+        return longest * (len(joining) + 1) <= self._prefill_chunk
+
     def _reusable(self, sequence: Sequence) -> tuple[int, int]:
         """The slot that holds the longest usable prefix, and its length."""
-        if not sequence.is_resumed and (not self._prefix_reuse or sequence.prompt.wants_logprobs):
+        is_drawn = bool(sequence.num_generated)
+        if not is_drawn and (not self._prefix_reuse or sequence.prompt.wants_logprobs):
             return self.slots.staging, 0
         prompt = sequence.prompt.tokens
         source, length = self.slots.longest_prefix(prompt)
-        num_needed = 0 if sequence.num_generated else 1
-        num_missing = max(num_needed, len(prompt) - length)
+        num_missing = max(0 if is_drawn else 1, len(prompt) - length)
         return source, len(prompt) - _without_single(num_missing, len(prompt))
 
-    def _may_stage(self, num_missing: int) -> bool:
-        """Whether the staging slot is free, or held by a long prompt that a short one overtakes.
-
-        The long one goes on from its kept prefix, after at least one chunk in each of its turns.
-        """
-        staged = self._staged
-        if staged is None:
-            return True
-        has_moved = staged.num_computed_tokens > self._staged_from
-        is_long = staged.num_unprefilled > self._prefill_chunk >= num_missing
-        return has_moved and is_long and not staged.prompt.wants_logprobs
-
-    def _stage(self, sequence: Sequence, source: int, length: int) -> None:
-        if self._staged:
-            self.slots.keep(self._staged)
-            self.waiting.put_back(self._staged)
-        self.slots.stage(sequence, source, length)
-        self._staged, self._staged_from = sequence, length
-
-    def _next_chunk(self) -> Prefill | None:
-        if self._staged is None:
-            return None
-        num_left = self._staged.num_unprefilled
-        rest = _without_single(max(0, num_left - self._prefill_chunk), num_left)
-        return Prefill(self._staged, num_left - rest)
+    def _next_chunk(self, staged: Sequence) -> int:
+        num_left = staged.num_unprefilled
+        return num_left - _without_single(max(0, num_left - self._prefill_chunk), num_left)
 
 
 def _without_single(num_later: int, num_all: int) -> int:

@@ -186,14 +186,14 @@ class Sequence:
         return self.index == 0 and not self.num_generated
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether its prompt was computed before, by itself or by its leader."""
-        return bool(self.num_generated or self.num_computed_tokens)
+    def scorer(self) -> PromptScorer | None:
+        """What wants the logits of the prompt, when it is computed for the first time."""
+        return None if self.num_generated else self.prompt.scorer
 
     def begin(self, num_reused: int) -> None:
         """It gets a slot, in which `num_reused` of its tokens lie already."""
         self.owner.start()
-        if not self.is_resumed:
+        if not self.num_generated:
             self.prompt.cached_tokens = num_reused
 
     def siblings(self) -> Iterator["Sequence"]:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from itertools import islice
 
 from engine.sequence import RequestState, Sequence
 
@@ -29,23 +30,22 @@ class WaitingQueue:
         if queue:
             self._turns.setdefault(owner, deque()).extend(queue)
 
-    def put_back(self, sequence: Sequence) -> None:
-        """Let a sequence that had its turn wait again, behind who is next."""
-        self._turns.setdefault(sequence.owner, deque()).appendleft(sequence)
+    def peek(self, turn: int = 0) -> Sequence:
+        """Who is next, or next but `turn` requests."""
+        return self._at(turn)[1][0]
 
-    def peek(self) -> Sequence:
-        """Who is next."""
-        return next(iter(self._turns.values()))[0]
-
-    def pop(self) -> Sequence:
-        """Take who is next; its request goes to the end of the line."""
-        owner, queue = next(iter(self._turns.items()))
+    def pop(self, turn: int = 0) -> Sequence:
+        """Take who is next, or next but `turn`; its request goes to the end of the line."""
+        owner, queue = self._at(turn)
         sequence = queue.popleft()
         if queue:
             self._turns.move_to_end(owner)
         else:
             del self._turns[owner]
         return sequence
+
+    def _at(self, turn: int) -> tuple[RequestState, deque[Sequence]]:
+        return next(islice(self._turns.items(), turn, None))
 
     def remove(self, owner: RequestState) -> None:
         """Forget a request."""

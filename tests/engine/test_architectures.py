@@ -42,20 +42,29 @@ def decoder(pair):
     _, folder = pair
     device = CpuDevice()
     cache = KVCache(folder.config, device, num_slots=len(LENGTHS), capacity=32)
-    return Decoder(folder.graph_path, folder.config, device, cache, num_threads=1)
+    return Decoder(folder.graph_path, device, cache, num_threads=1)
 
 
 def prefill(decoder, slot, ids):
     """Logits of all tokens, computed in chunks."""
     logits = np.empty((len(ids), decoder.logits_width), np.float32)
     for start in range(0, len(ids), CHUNK):
-        decoder.prefill(slot, ids[start : start + CHUNK], start, logits[start : start + CHUNK])
+        chunk = ids[start : start + CHUNK]
+        decoder.prefill(slot, [chunk], start, [len(chunk)], logits[start : start + CHUNK])
     return logits
 
 
 def test_chunked_prefill(decoder, texts, expected):
     for slot, (text, logits) in enumerate(zip(texts, expected, strict=True)):
         np.testing.assert_allclose(prefill(decoder, slot, text), logits, atol=TOLERANCE, rtol=0)
+
+
+def test_prompts_together(decoder, texts, expected):
+    """Prompts of different lengths in one run, of which the last three logits are wanted."""
+    logits = np.empty((3 * len(texts), decoder.logits_width), np.float32)
+    decoder.prefill(0, texts, 0, [3] * len(texts), logits)
+    wanted = np.concatenate([rows[-3:] for rows in expected])
+    np.testing.assert_allclose(logits, wanted, atol=TOLERANCE, rtol=0)
 
 
 def test_ragged_decode(decoder, texts, expected):

@@ -137,6 +137,22 @@ def test_a_short_prompt_overtakes_a_long_one(make_engine):
     assert finished == ["short", "long"]
 
 
+def test_a_short_prompt_passes_long_ones_that_wait(make_engine):
+    engine = make_engine(prefill_chunk=4)
+    for name, ids in {"first": [7] * 60, "second": [6] * 60, "short": [9, 8, 7]}.items():
+        engine.add(request(name, ids, max_tokens=2, temperature=0))
+    finished = []
+    while engine.has_work:
+        finished += [output.request_id for output in engine.step() if output.finished]
+    assert finished == ["short", "first", "second"]
+
+
+def test_short_prompts_are_computed_together(engine):
+    for name, ids in {"a": [7, 7], "b": [9, 8, 7], "c": [6]}.items():
+        engine.add(request(name, ids, max_tokens=2, temperature=0))
+    assert {output.request_id for output in engine.step()} == {"a", "b", "c"}
+
+
 def test_stop_string_cuts_the_text(engine):
     params = {"max_tokens": 30, "seed": 1, "ignore_eos": True}
     whole = texts(run(engine, request("a", [5, 6], **params))["a"])[0]
