@@ -163,18 +163,22 @@ class Engine:
             self._decode(sequences)
         if batch.prefill:
             sequences += self._prefill(batch.prefill, len(sequences))
-        rows = list(range(len(sequences)))
+        num_computed = len(sequences)
+        rows = list(range(num_computed))
         for row, leader in enumerate(list(sequences)):
             if leader.is_leader:
                 yield self._announce(leader)
                 siblings = list(leader.siblings())
                 sequences += siblings
                 rows += [row] * len(siblings)
+        has_forks = len(rows) > num_computed
         for start in range(0, len(rows), _SAMPLED_ROWS):
             part = slice(start, start + _SAMPLED_ROWS)
             states = [sequence.sampling for sequence in sequences[part]]
             bitmask = self._bitmask(sequences[part])
-            sampled = self._sampler.sample(self._logits[rows[part]], states, bitmask)
+            # Siblings share their leader's logits, which sampling overwrites: then they are copied.
+            logits = self._logits[rows[part]] if has_forks else self._logits[: len(rows)][part]
+            sampled = self._sampler.sample(logits, states, bitmask)
             for row, sequence in enumerate(sequences[part]):
                 self._advance(sequence, sampled, row)
                 yield sequence.owner

@@ -76,8 +76,9 @@ class RequestState:
         """Hand out what a computed candidate gained, to all that it stands for."""
         now = time.monotonic()
         self.first_token = self.first_token or now
-        for copy in range(self.copies):
+        for copy in range(1, self.copies):
             self.output.add(candidate.copy_as(candidate.index + copy))
+        self.output.add(candidate)
         if candidate.finish_reason:
             self.unfinished -= 1
             if not self.unfinished:

@@ -21,11 +21,18 @@ class PromptLogprobs(NamedTuple):
 
 
 def log_sum_exp(logits: Floats) -> Floats:
-    """The logarithm of the softmax's denominator for each row of (R, V): shape (R,)."""
-    best = logits.max(axis=1, keepdims=True)
-    masses = logits - best
-    np.exp(masses, out=masses)
-    return np.asarray(best[:, 0] + np.log(masses.sum(axis=1)), np.float32)
+    """The logarithm of the softmax's denominator for each row of (R, V): shape (R,).
+
+    Row by row, for a row fits into the processor's cache and a batch doesn't.
+    """
+    masses = np.empty_like(logits[0])
+    totals = []
+    for row in logits:
+        best = row.max()
+        np.subtract(row, best, out=masses)
+        np.exp(masses, out=masses)
+        totals.append(best + np.log(masses.sum()))
+    return np.array(totals, np.float32)
 
 
 def lower_bound(values: Floats, k: int) -> float:

@@ -15,6 +15,7 @@ from engine.sampling.logprobs import log_sum_exp, top_tokens
 from engine.sampling.noise import gumbel, stream_keys
 from engine.sampling.state import CandidateState
 from engine.sampling.truncation import truncate
+from engine.sampling_params import SamplingParams
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -44,6 +45,9 @@ class Sampler:
     def __init__(self, vocab_size: int, logprobs_mode: LogprobsMode = "raw") -> None:
         self._vocab_size = vocab_size
         self._is_raw = logprobs_mode == "raw"
+        # Kept from step to step, since fresh memory costs as much as the exponentials; what is
+        # behind the vocabulary stays zero.
+        self._masses = np.zeros((0, -(-vocab_size // _GROUP) * _GROUP), np.float32)
 
     def sample(
         self, logits: Floats, states: States, bitmask: NDArray[np.int32] | None = None
@@ -53,34 +57,37 @@ class Sampler:
         `bitmask` (R, ceil(V / 32)) has bit t % 32 of word t // 32 set where token t is allowed.
         """
         logits = logits[:, : self._vocab_size]
-        broken = ~np.isfinite(logits.max(axis=1))
-        logits[broken] = 0
         asking = [row for row, state in enumerate(states) if state.params.needs_logprobs]
         reported = logits[asking] if self._is_raw else None
         for row, state in enumerate(states):
             state.adjust(logits[row])
         if bitmask is not None:
             logits[~_allowed(bitmask, self._vocab_size)] = -np.inf
-        exhausted = np.isneginf(logits.max(axis=1))
-        logits[exhausted] = 0
-        tokens = self._choose(logits, states)
+        tokens = np.asarray(logits.argmax(axis=1), np.int64)  # NaN counts as the largest
+        best = logits[np.arange(len(tokens)), tokens]
+        exhausted = np.isneginf(best)
+        broken = ~np.isfinite(best) & ~exhausted
+        drawn = ~(exhausted | broken | [state.params.is_greedy for state in states])
+        self._redraw(np.flatnonzero(drawn), tokens, logits, states)
         if reported is None:
             reported = logits[asking]
         output = SamplerOutput(tokens, exhausted, broken, np.zeros(len(states), np.float32), [], [])
         _report(output, states, asking, reported)
         return output
 
-    def _choose(self, logits: Floats, states: States) -> Ids:
-        tokens = np.asarray(logits.argmax(axis=1), np.int64)
-        drawn = [row for row, state in enumerate(states) if not state.params.is_greedy]
-        if drawn:
-            those = [states[row] for row in drawn]
-            masses = _masses(logits[drawn], those)
-            tokens[drawn] = _draw(masses, those)
+    def _redraw(self, rows: Ids, tokens: Ids, logits: Floats, states: States) -> None:
+        """Replace the most likely tokens of some rows by drawn ones."""
+        if not len(rows):
+            return
+        if len(self._masses) < len(rows):
+            self._masses = np.zeros((len(rows), self._masses.shape[1]), np.float32)
+        masses = self._masses[: len(rows)]
+        for row, mass in zip(rows, masses[:, : self._vocab_size], strict=True):
+            _set_masses(mass, logits[row], logits[row, tokens[row]], states[row].params)
             if not self._is_raw:
                 with np.errstate(divide="ignore"):
-                    logits[drawn] = np.log(masses[:, : self._vocab_size])
-        return tokens
+                    np.log(mass, out=logits[row])
+        tokens[rows] = _draw(masses, [states[row] for row in rows])
 
 
 def _allowed(bitmask: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
@@ -88,21 +95,13 @@ def _allowed(bitmask: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
     return bits[:, :size].astype(np.bool_)
 
 
-def _masses(logits: Floats, states: States) -> Floats:
-    """Probabilities relative to each row's largest, after temperature and truncation.
-
-    Their rows are padded with zeros to whole groups; `logits` (R, V) is overwritten.
-    """
-    rows, size = logits.shape
-    masses = np.zeros((rows, -(-size // _GROUP) * _GROUP), np.float32)
-    logits -= logits.max(axis=1, keepdims=True)
-    temperatures = np.array([state.params.temperature for state in states], np.float32)
-    if (temperatures != 1).any():
-        logits /= temperatures[:, None]
-    np.exp(logits, out=masses[:, :size])
-    for row, state in zip(masses[:, :size], states, strict=True):
-        truncate(row, state.params)
-    return masses
+def _set_masses(mass: Floats, row: Floats, best: np.float32, params: SamplingParams) -> None:
+    """Probabilities (V,) relative to the largest, after temperature and truncation."""
+    np.subtract(row, best, out=mass)
+    if params.temperature != 1:
+        mass /= np.float32(params.temperature)
+    np.exp(mass, out=mass)
+    truncate(mass, params)
 
 
 def _draw(masses: Floats, states: States) -> Ids:
