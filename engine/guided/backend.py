@@ -92,6 +92,10 @@ class Grammar(ABC):
 class CompiledGrammar(Protocol):
     """A compiled constraint, shared by all candidates that follow it."""
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether it reached a bound on what it learns from its candidates; no more can start."""
+
     def start(self) -> Grammar:
         """A new candidate's place: the beginning."""
 

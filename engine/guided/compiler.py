@@ -61,7 +61,8 @@ class GrammarCompiler:
         params = replace(params, backend=params.backend or self._default)
         worker = self._worker(params)
         with self._lock:
-            if future := self._cache.get(params):
+            future = self._cache.get(params)
+            if future and not _is_used_up(future):
                 self._cache.move_to_end(params)
                 return future
             future = self._cache[params] = Future()
@@ -134,6 +135,10 @@ class _Worker:
             future.set_exception(_invalid(error.field or params.param, error.message))
         except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
             future.set_exception(error)
+
+
+def _is_used_up(future: Future[CompiledGrammar]) -> bool:
+    return future.done() and not future.exception() and future.result().is_used_up
 
 
 def _load(path: str) -> Any:

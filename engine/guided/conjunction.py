@@ -13,6 +13,11 @@ class CompiledConjunction:
     def __init__(self, parts: Sequence[CompiledGrammar]) -> None:
         self._parts = parts
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether one of them is."""
+        return any(part.is_used_up for part in self._parts)
+
     @staticmethod
     def of(parts: Sequence[CompiledGrammar]) -> CompiledGrammar:
         """All of the parts, or the one part itself."""

@@ -39,21 +39,26 @@ class LLGuidanceBackend:
 
 
 class LLCompiledGrammar:
-    """A matcher at the beginning, to be copied."""
+    """A matcher at the beginning, to be copied.
+
+    The copies share the lexer and the states that it learns, of which LIMITS allows so many.
+    """
 
     def __init__(self, matcher: LLMatcher) -> None:
+        self.is_used_up = False
         self._matcher = matcher
 
     def start(self) -> "LLGrammar":
-        """A copy; it shares the lexer's states with all others."""
-        return LLGrammar(self._matcher.deep_copy())
+        """A copy."""
+        return LLGrammar(self._matcher.deep_copy(), self)
 
 
 class LLGrammar(Grammar):
     """One candidate's matcher."""
 
-    def __init__(self, matcher: LLMatcher) -> None:
+    def __init__(self, matcher: LLMatcher, compiled: LLCompiledGrammar) -> None:
         self._matcher = matcher
+        self._compiled = compiled
 
     def fill_bitmask(self, bitmask: Bitmask, row: int) -> None:
         """Fill the row without holding the GIL."""
@@ -96,6 +101,7 @@ class LLGrammar(Grammar):
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
             logger.warning("a constraint can't be followed: %s", self._matcher.get_error())
             bitmask[row] = 0
+            self._compiled.is_used_up = True
 
 
 @cache

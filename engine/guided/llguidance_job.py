@@ -37,7 +37,7 @@ DIALECT = Dialect(
     stricter_formats=STRICTER,
 )
 
-# A state of the lexer takes 1-2 kB, and a step that runs out of fuel (about 15 ms) fails.
+# The states of a lexer take about 10 MB at most, and a step that runs out of fuel fails.
 LIMITS = LLParserLimits(max_lexer_states=20_000, verbose_errors=False)
 
 NO_TEXT = "no text satisfies it"

@@ -63,6 +63,8 @@ class LMFormatEnforcerBackend:
 class LMFECompiledGrammar:
     """A regex's automaton or a schema; allowed tokens are remembered for all candidates."""
 
+    is_used_up = False
+
     def __init__(
         self, made: RegexParser | dict[str, Any], data: TokenEnforcerTokenizerData
     ) -> None:

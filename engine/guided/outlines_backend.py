@@ -91,6 +91,8 @@ class OutlinesBackend:
 class OutlinesCompiledGrammar:
     """An automaton; in which of its states a text can end is remembered for all candidates."""
 
+    is_used_up = False
+
     def __init__(self, index: Index, eos_token_ids: list[int]) -> None:
         self.index = index
         self.eos_token_ids = eos_token_ids

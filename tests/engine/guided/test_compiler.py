@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
@@ -29,7 +30,13 @@ class GatedBackend:
             raise ConstraintError("it is bad")
         if params.source == "broken":
             raise RuntimeError("a fault of the backend")
-        return f"compiled {params.source}"
+        return Compiled(params.source)
+
+
+@dataclass
+class Compiled:
+    source: str
+    is_used_up: bool = False
 
 
 @pytest.fixture
@@ -48,9 +55,18 @@ def test_equal_constraints_are_compiled_once(gated):
     second = gated.compile(GuidedParams("regex", "a", backend="gated"))
     assert not first.done()
     GatedBackend.gate.set()
-    assert first.result(30) == second.result(30) == "compiled a"
-    assert gated.compile(GuidedParams("regex", "a")).result(0) == "compiled a"
+    assert first.result(30) is second.result(30)
+    assert gated.compile(GuidedParams("regex", "a")).result(0) is first.result(0)
     assert GatedBackend.sources == ["a"]
+
+
+def test_what_is_used_up_is_compiled_again(gated):
+    GatedBackend.gate.set()
+    first = gated.compile(GuidedParams("regex", "a")).result(30)
+    first.is_used_up = True
+    second = gated.compile(GuidedParams("regex", "a")).result(30)
+    assert second == Compiled("a")
+    assert second is not first
 
 
 def test_the_constraints_used_last_are_kept(gated):
@@ -82,7 +98,7 @@ def test_one_waiter_that_gives_up_does_not_take_the_others_result(gated):
         GatedBackend.gate.set()
         return await second
 
-    assert asyncio.run(two_waiters()) == "compiled a"
+    assert asyncio.run(two_waiters()) == Compiled("a")
 
 
 def test_a_slow_backend_keeps_no_other_waiting(gated, vocabulary):

@@ -1,5 +1,6 @@
 import itertools
 import json
+import random
 import re
 
 import pytest
@@ -102,6 +103,20 @@ def test_candidates_do_not_share_their_place(compiled, vocabulary):
     assert follow(second, vocabulary, "no")
     assert second.is_finished
     assert allowed(first, vocabulary) == {ord("s")}
+
+
+def test_too_many_states_are_a_dead_end_until_it_is_compiled_again(compiled, vocabulary):
+    pattern = "(.*a.{12}){9}.*"
+    used, dice = compiled("regex", pattern), random.Random(0)
+    while not used.is_used_up:
+        grammar = used.start()
+        for _ in range(200):
+            if not allowed(grammar, vocabulary):
+                break
+            assert grammar.accept(ord(dice.choice("ab")))
+    assert not grammar.can_end
+    assert allowed(used.start(), vocabulary) == set()
+    assert allowed(compiled("regex", pattern).start(), vocabulary)
 
 
 def test_a_batch_is_filled_as_row_by_row(compiled, vocabulary):
