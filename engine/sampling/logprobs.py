@@ -57,6 +57,9 @@ def prompt_logprobs(logits: Floats, actual_ids: Ids, k: int) -> PromptLogprobs:
     total = log_sum_exp(logits)
     chosen = logits[np.arange(len(logits)), actual_ids]
     ranks = 1 + (logits > chosen[:, None]).sum(axis=1)
-    top_ids = np.array([top_tokens(row, k) if k else () for row in logits], np.int64).reshape(-1, k)
+    top_ids = np.empty((len(logits), k), np.int64)
+    if k:
+        for ids, row in zip(top_ids, logits, strict=True):
+            ids[:] = top_tokens(row, k)
     top = np.take_along_axis(logits, top_ids, 1) - total[:, None]
     return PromptLogprobs(chosen - total, ranks, top_ids, top)
