@@ -21,6 +21,8 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 States = Sequence[CandidateState]
 
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+_ADDED = np.where(_BITS, 0, -np.inf).astype(np.float32)
 _GROUP = 256
 
 
@@ -61,8 +63,8 @@ class Sampler:
         reported = logits[asking] if self._is_raw else None
         for row, state in enumerate(states):
             state.adjust(logits[row])
-        if bitmask is not None:
-            logits[~_allowed(bitmask, self._vocab_size)] = -np.inf
+            if bitmask is not None:
+                _forbid(logits[row], bitmask[row])
         tokens = np.asarray(logits.argmax(axis=1), np.int64)  # NaN counts as the largest
         best = logits[np.arange(len(tokens)), tokens]
         exhausted = np.isneginf(best)
@@ -90,9 +92,12 @@ class Sampler:
         tokens[rows] = _draw(masses, [states[row] for row in rows])
 
 
-def _allowed(bitmask: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
-    bits = np.unpackbits(bitmask.view(np.uint8), axis=1, bitorder="little")
-    return bits[:, :size].astype(np.bool_)
+def _forbid(row: Floats, bits: NDArray[np.int32]) -> None:
+    """Minus infinity for the tokens that a row of the bitmask forbids, in place.
+
+    A table of what a byte adds to eight logits is several times faster than a boolean index.
+    """
+    row += np.take(_ADDED, bits.view(np.uint8), axis=0).reshape(-1)[: len(row)]
 
 
 def _set_masses(mass: Floats, row: Floats, best: np.float32, params: SamplingParams) -> None:
