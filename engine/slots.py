@@ -45,7 +45,7 @@ class Slots:
         """The slot that shares most of the prompt's leading tokens, and how many."""
         shared = [common_prefix(prompt, content) for content in self._contents()]
         slot = int(np.argmax(shared))
-        if slot >= len(self._running):
+        if shared[slot] and slot >= len(self._running):
             self._touch(slot)
         return slot, shared[slot]
 
@@ -56,7 +56,8 @@ class Slots:
     def run(self, sequence: Sequence, source: int, length: int) -> None:
         """Put a sequence behind the running ones, with the first `length` tokens of `source`."""
         slot = len(self._running)
-        if source != slot:
+        kept = self._kept[slot]
+        if common_prefix(kept, sequence.tokens) < len(kept):
             self._rescue(slot, source)
         self._share(sequence, slot, source, length)
         self._running.append(sequence)
@@ -97,7 +98,7 @@ class Slots:
         age = self._last_used
         older = [other for other in range(slot + 1, self.num_slots) if age[other] < age[slot]]
         older = [other for other in older if other != source]
-        if older and len(self._kept[slot]):
+        if older:
             target = min(older, key=age.__getitem__)
             self._cache.copy(slot, target, len(self._kept[slot]))
             self._kept[target], age[target] = self._kept[slot], age[slot]
