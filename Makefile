@@ -36,7 +36,7 @@ $(VENV)/.installed: requirements.txt
 	touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.installed
-	$(PYTHON) -m pip install --quiet -r requirements-dev.txt
+	$(PYTHON) -m pip install --quiet -r requirements.txt -r requirements-dev.txt
 	touch $@
 
 $(MODEL): | $(VENV)/.installed
