@@ -1,98 +1,29 @@
 """The example site under real servers, on a fake engine: what only a socket can show."""
 
 import json
-import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 import httpx
 import pytest
 
-SERVERS = {
-    "daphne": ["manage.py", "serve", "--port", "{port}"],
-    "uvicorn": ["-m", "uvicorn", "project.asgi:application", "--port", "{port}"],
-    "urlconf": ["-m", "uvicorn", "tests.completions.live_asgi:application", "--port", "{port}"],
-    "gunicorn": ["-m", "gunicorn", "project.wsgi", "--bind", "127.0.0.1:{port}", "--threads", "8"],
-}
+from tests.live import SERVERS, Live
+
 EVERY = pytest.mark.parametrize("live", SERVERS, indirect=True, scope="module")
 ASGI = pytest.mark.parametrize(
     "live", ["daphne", "uvicorn", "urlconf"], indirect=True, scope="module"
 )
 
+SETTINGS = "tests.completions.live_settings"
 PROMPT = {"model": "fake", "prompt": "hi"}
-
-
-class Live:
-    def __init__(self, name, folder):
-        with closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.name = name
-        self.database = folder / "live.sqlite3"
-        self.environment = {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "tests.completions.live_settings",
-            "LIVE_DIR": str(folder),
-        }
-        self.process = None
-
-    def start(self):
-        self.run("manage.py", "migrate", "--verbosity", "0")
-        arguments = [argument.format(port=self.port) for argument in SERVERS[self.name]]
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.wait_until(self.is_ready)
-
-    def run(self, *arguments):
-        subprocess.run([sys.executable, *arguments], env=self.environment, check=True, timeout=60)
-
-    def is_ready(self):
-        try:
-            return httpx.get(f"{self.url}/v1/health/ready").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def wait_until(self, condition, seconds=30):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline
-            assert self.process.poll() is None, self.process.stdout.read()
-            time.sleep(0.05)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        output, _ = self.process.communicate(timeout=30)
-        return self.process.returncode, output
-
-    def running(self):
-        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
-            if line.startswith("num_requests_running{"):
-                return float(line.split()[-1])
-        return None
-
-    def ask(self, **fields):
-        return httpx.post(f"{self.url}/v1/completions", json={**PROMPT, **fields}, timeout=30)
-
-    def rows(self):
-        with closing(sqlite3.connect(self.database)) as connection:
-            return connection.execute(
-                "SELECT status_code, prompt FROM completions_requestlog ORDER BY id"
-            ).fetchall()
 
 
 @pytest.fixture(scope="module")
 def live(request, tmp_path_factory):
-    server = Live(request.param, tmp_path_factory.mktemp(request.param))
+    server = Live(request.param, tmp_path_factory.mktemp(request.param), SETTINGS, "fake")
     server.start()
     yield server
     if server.process.poll() is None:
@@ -202,7 +133,7 @@ def test_end_lets_running_requests_end_and_takes_no_more(live):
 
 
 def test_port_in_use(tmp_path):
-    server = Live("daphne", tmp_path)
+    server = Live("daphne", tmp_path, SETTINGS, "fake")
     server.run("manage.py", "migrate", "--verbosity", "0")
     with closing(socket.create_server(("127.0.0.1", server.port))):
         arguments = [argument.format(port=server.port) for argument in SERVERS["daphne"]]
