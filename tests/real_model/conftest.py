@@ -1,9 +1,14 @@
-"""The default model, as the site's own code uses it."""
+"""The default model, as the site's own code uses it, and its twin in fp32."""
 
 import pytest
+from django.core.management import call_command
 
 from completions import engines
 from completions.conf import settings as app_settings
+from completions.management.commands.prepare_model import DEFAULT_NAME
+from tests.live import SERVERS, Live
+
+FP32_NAME = f"{DEFAULT_NAME}-fp32"
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +25,27 @@ def without_log(settings, default_model):
     settings.COMPLETIONS = {**settings.COMPLETIONS, "LOG_REQUESTS": False}
     yield
     app_settings.reload()
+
+
+@pytest.fixture(scope="session")
+def fp32_model():
+    """The default model without quantization, prepared once and kept beside it."""
+    call_command("prepare_model", name=FP32_NAME, precision="fp32")
+    return FP32_NAME
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def live(request, tmp_path_factory, default_model):
+    """The default model under a real server."""
+    folder = tmp_path_factory.mktemp("live")
+    server = Live(
+        request.param,
+        folder,
+        "tests.real_model.live_settings",
+        default_model,
+        LIVE_MODEL=default_model,
+    )
+    server.start()
+    yield server
+    if server.process.poll() is None:
+        server.stop()
