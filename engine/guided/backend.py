@@ -78,10 +78,6 @@ class Grammar(ABC):
     def is_finished(self) -> bool:
         """Whether it does and nothing can follow."""
 
-    def forced_tokens(self) -> list[int]:
-        """Tokens that must come next whatever the model says; may be fewer than there are."""
-        return []
-
     @classmethod
     def fill_rows(cls, rows: Sequence[tuple["Grammar", int]], bitmask: Bitmask) -> None:
         """Fill several rows for grammars of this class, at once where the backend can."""

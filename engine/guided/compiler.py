@@ -3,13 +3,14 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from engine.errors import InvalidRequest
+from engine.errors import EngineUnavailable, InvalidRequest
 from engine.guided.backend import Backend, CompiledGrammar, ConstraintError, Vocabulary
 from engine.sampling_params import GuidedParams
 
@@ -74,7 +75,12 @@ class GrammarCompiler:
         return future
 
     def close(self) -> None:
-        """End all threads and processes; what waits fails."""
+        """End all threads and processes; what waits fails with EngineUnavailable."""
+        with self._lock:
+            futures = list(self._cache.values())
+        for future in futures:
+            with suppress(InvalidStateError):  # it is done
+                future.set_exception(EngineUnavailable("The server is shutting down."))
         for worker in self._workers.values():
             worker.close()
 
@@ -129,12 +135,13 @@ class _Worker:
             return self._backend
 
     def _compile(self, params: GuidedParams, future: Future[CompiledGrammar]) -> None:
-        try:
-            future.set_result(self._load_backend().compile(params))
-        except ConstraintError as error:
-            future.set_exception(_invalid(error.field or params.param, error.message))
-        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
-            future.set_exception(error)
+        with suppress(InvalidStateError):  # closed in the meantime
+            try:
+                future.set_result(self._load_backend().compile(params))
+            except ConstraintError as error:
+                future.set_exception(_invalid(error.field or params.param, error.message))
+            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                future.set_exception(error)
 
 
 def _is_used_up(future: Future[CompiledGrammar]) -> bool:

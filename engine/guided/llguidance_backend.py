@@ -83,10 +83,6 @@ class LLGrammar(Grammar):
         """Whether it is and nothing can follow."""
         return self._matcher.is_stopped() and self._matcher.is_accepting()
 
-    def forced_tokens(self) -> list[int]:
-        """The tokens of the bytes that must come next, split as the tokenizer would."""
-        return self._matcher.compute_ff_tokens()
-
     @classmethod
     def fill_rows(cls, rows: Sequence[tuple[Grammar, int]], bitmask: Bitmask) -> None:
         """All rows at once on threads of the library's own, without the GIL."""

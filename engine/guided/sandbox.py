@@ -31,6 +31,9 @@ MEMORY_BYTES = 512 * 2**20
 PROCESSES = 2
 """How many compilations may run at a time; the second process starts when it is first needed."""
 
+NICENESS = 5
+"""Priority below the engine's, so that a long compilation slows it little."""
+
 Job = Callable[[GuidedParams], Any]
 
 
@@ -143,6 +146,7 @@ def _address_space() -> int:
 
 
 if __name__ == "__main__":
+    os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that serves
     with suppress(EOFError, OSError):

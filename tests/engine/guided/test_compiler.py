@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from engine.errors import InvalidRequest
+from engine.errors import EngineUnavailable, InvalidRequest
 from engine.guided import compiler as compiler_module
 from engine.guided.backend import ConstraintError
 from engine.guided.compiler import GrammarCompiler
@@ -99,6 +99,14 @@ def test_one_waiter_that_gives_up_does_not_take_the_others_result(gated):
         return await second
 
     assert asyncio.run(two_waiters()) == Compiled("a")
+
+
+def test_closing_ends_the_wait(gated):
+    running, waiting = (gated.compile(GuidedParams("regex", source)) for source in "ab")
+    gated.close()
+    for future in (running, waiting):
+        with pytest.raises(EngineUnavailable):
+            future.result(0)
 
 
 def test_a_slow_backend_keeps_no_other_waiting(gated, vocabulary):

@@ -73,13 +73,12 @@ def test_a_choice_is_one_item_literally(compiled, vocabulary, items):
     assert all(matches(grammar, vocabulary, item) for item in items)
 
 
-def test_tokens_are_forced_while_there_is_no_choice(compiled, vocabulary):
+def test_a_forced_text_has_one_way_to_be_split(compiled, vocabulary):
     grammar = compiled("regex", "(true|false) abc").start()
-    assert grammar.forced_tokens() == []
     assert follow(grammar, vocabulary, "true")
-    forced = grammar.forced_tokens()
-    assert b"".join(vocabulary.token_bytes[i] for i in forced) == b" abc"
-    assert all(grammar.accept(token) for token in forced)
+    for token in vocabulary.encode(" abc"):
+        assert allowed(grammar, vocabulary) == {token}
+        assert grammar.accept(token)
     assert grammar.is_finished
 
 
