@@ -1,10 +1,14 @@
 """What a model's own configuration says about its decoder."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, UnsupportedModel
+
+CONFIG_FILES = ("config.json", "genai_config.json")
+"""What transformers and onnxruntime-genai call a model's configuration."""
 
 _ALIBI = {"bloom", "mpt"}
 """Model types whose attention adds a bias that grows with the distance."""
@@ -31,9 +35,12 @@ class Architecture:
 
 
 def read_architecture(folder: Path) -> Architecture:
-    """Read `config.json`; raises UnsupportedModel for what the engine can't run."""
+    """Read a folder's configuration; raises UnsupportedModel for what the engine can't run."""
     from transformers import AutoConfig  # noqa: PLC0415 - serving never imports transformers
 
+    own, genai = (folder / name for name in CONFIG_FILES)
+    if genai.is_file() and not own.is_file():
+        return _describe_genai(json.loads(genai.read_text())["model"])
     try:
         config = AutoConfig.from_pretrained(folder)
     except (OSError, ValueError) as error:
@@ -56,6 +63,18 @@ def describe(config: Any) -> Architecture:
         vocab_size=text.vocab_size,
         max_model_len=_max_model_len(text),
         windows=_windows(text),
+    )
+
+
+def _describe_genai(facts: dict[str, Any]) -> Architecture:
+    """Take the facts from an onnxruntime-genai configuration, whose graph knows its windows."""
+    decoder = facts["decoder"]
+    return Architecture(
+        model_type=facts["type"],
+        num_heads=decoder["num_attention_heads"],
+        vocab_size=facts["vocab_size"],
+        max_model_len=facts["context_length"],
+        windows=(-1,) * decoder["num_hidden_layers"],
     )
 
 

@@ -8,16 +8,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from engine.architecture import describe
+from engine.architecture import CONFIG_FILES, describe
 from engine.errors import ModelError, UnsupportedModel
 from engine.gguf_file import GgufFile
 from engine.model_folder import Precision
+from engine.quiet import quiet
 from engine.source import Source
 
 TASK = "text-generation-with-past"
 GENERATION_FILE = "generation_config.json"
 
 
+@quiet()
 def export(source: Source, folder: Path, precision: Precision) -> None:
     """Write a source's graph, configuration and tokenizer into `folder`.
 
@@ -30,17 +32,15 @@ def export(source: Source, folder: Path, precision: Precision) -> None:
         _copy_configuration(source.path, folder)
         _write_tokenizer(source.path, folder)
     else:
-        _export_model(_load(source.path, precision), folder)
         _write_tokenizer(source.path, folder)
+        _export_model(_load(source.path, precision), folder)
 
 
 def _export_gguf(file: GgufFile, folder: Path, precision: Precision) -> None:
-    model = _load(file.path.parent, precision, gguf_file=file.path.name)
-    _export_model(model, folder)
-    generation = json.loads((folder / GENERATION_FILE).read_text())
-    generation["eos_token_id"] = list(file.eos_token_ids)
-    (folder / GENERATION_FILE).write_text(json.dumps(generation, indent=2))
     file.write_tokenizer(folder)
+    model = _load(file.path.parent, precision, gguf_file=file.path.name)
+    model.generation_config.eos_token_id = list(file.eos_token_ids)
+    _export_model(model, folder)
 
 
 def _load(folder: Path, precision: Precision, **options: Any) -> Any:
@@ -50,9 +50,10 @@ def _load(folder: Path, precision: Precision, **options: Any) -> Any:
 
     dtype = torch.float16 if precision == "fp16" else torch.float32
     try:
-        describe(AutoConfig.from_pretrained(folder, **options))
+        config = AutoConfig.from_pretrained(folder, **options)
+        describe(config)
         model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, attn_implementation="eager", **options
+            folder, config=config, dtype=dtype, attn_implementation="eager", **options
         )
     except (OSError, ValueError, KeyError) as error:
         raise UnsupportedModel(f"transformers can't load {folder.name}: {error}") from error
@@ -70,9 +71,9 @@ def _export_model(model: Any, folder: Path) -> None:
 
 
 def _copy_configuration(source: Path, folder: Path) -> None:
-    if not (source / "config.json").is_file():
-        raise ModelError(f"{source} has no config.json")
-    for name in ("config.json", GENERATION_FILE):
+    if not any((source / name).is_file() for name in CONFIG_FILES):
+        raise ModelError(f"{source} has none of {', '.join(CONFIG_FILES)}")
+    for name in (*CONFIG_FILES, GENERATION_FILE):
         if (source / name).is_file():
             shutil.copy(source / name, folder / name)
 
@@ -83,7 +84,7 @@ def _write_tokenizer(source: Path, folder: Path) -> None:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise UnsupportedModel(f"{source.name} has no usable tokenizer: {error}") from error
     if not tokenizer.is_fast:
         raise UnsupportedModel(f"{source.name} has no tokenizer.json and none can be made of it")
@@ -92,9 +93,9 @@ def _write_tokenizer(source: Path, folder: Path) -> None:
 
 def read_eos_token_ids(folder: Path) -> tuple[int, ...]:
     """Every token that ends a completion, by the generation configuration or else the model's."""
-    for name in (GENERATION_FILE, "config.json"):
+    for name in (GENERATION_FILE, *CONFIG_FILES):
         facts = json.loads((folder / name).read_text()) if (folder / name).is_file() else {}
-        ids = facts.get("eos_token_id")
+        ids = facts.get("model", facts).get("eos_token_id")
         if ids is not None:
             return tuple(ids) if isinstance(ids, list) else (ids,)
     return ()

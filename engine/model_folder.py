@@ -32,7 +32,7 @@ class ModelConfig:
 
     Cache tensors have shape (slots, num_kv_heads, capacity, head_dim) and type `kv_dtype`.
     `vocab_size` counts real tokens, without the columns that an export padded. `created` is in
-    seconds since the epoch.
+    seconds since the epoch. `recipe` changes with the source's files and the way of preparing them.
     """
 
     name: str
@@ -50,6 +50,7 @@ class ModelConfig:
     created: int
     license: str | None = None
     fim: FimTemplate | None = None
+    recipe: str | None = None
 
 
 class ModelFolder:

@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import onnx_ir as ir
@@ -22,16 +23,25 @@ from engine.model_folder import (
     Precision,
     write_config,
 )
-from engine.quantize import quantize
+from engine.quantize import quantize, weight_bits
 from engine.source import Source, fetch, parse_source
 from engine.tokenizer import SPECIAL_TOKENS_FILE, TOKENIZER_FILE, Tokenizer
 from engine.verify import verify
 
-Progress = Callable[[str, int, int], None]
-"""Called with a step's name, how much of it is done, and of how much."""
+Progress = Callable[[str], AbstractContextManager[object]]
+"""Called with a step's name; entered when the step begins and left when it ends."""
 
 _NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _BITS: dict[Precision, int] = {"int8": 8, "int4": 4}
+_DTYPES: dict[Precision, tuple[str, ...]] = {
+    "fp32": ("float32",),
+    "fp16": ("float16",),
+    "int8": ("float32", "float16"),
+    "int4": ("float32", "float16"),
+}
+_RECIPE = 1
+"""Changes when a step comes to make something else of the same source."""
+
 _COPIES = 3
 """The exported, rewritten and quantized graphs lie side by side for a while."""
 
@@ -42,38 +52,24 @@ def prepare_model(
     """Make `models_dir/name` out of a source, unless it was made of that source already.
 
     An interrupted run is taken up after its last finished step; a failed one leaves an older
-    model of that name as it was. Raises ModelError, and UnsupportedModel for what the engine
-    can't run.
+    model of that name as it was, and nothing else. Raises ModelError, and UnsupportedModel for
+    what the engine can't run.
     """
     if not _NAME.fullmatch(name):
         raise ModelError(f"{name!r} is no model name: letters, digits and ._- with at most one /")
     origin, target = parse_source(source), models_dir / name
-    if _is_prepared(target, origin, precision):
+    recipe = f"{origin.fingerprint()}-{precision}-{_RECIPE}"
+    if _is_prepared(target, recipe):
         return ModelFolder(target)
-    steps = _Steps(models_dir / ".work" / f"{origin.fingerprint()}-{precision}", progress)
-    progress("load", 0, 1)
-    local = fetch(origin)
-    _check_disk_space(local, models_dir)
-    progress("load", 1, 1)
-    exported = steps.run("export", lambda folder: export(local, folder, precision))
-    graph = local.graph or exported / GRAPH_FILE
-    rewritten = steps.run("rewrite", lambda folder: _rewrite(graph, exported, folder, precision))
-    if precision in _BITS:
-        bits, full = _BITS[precision], rewritten / GRAPH_FILE
-        rewritten = steps.run("quantize", lambda folder: quantize(full, folder, bits))
-
-    def assemble(folder: Path) -> None:
-        _link_files(rewritten, folder)
-        for file in (TOKENIZER_FILE, SPECIAL_TOKENS_FILE):
-            shutil.copy(exported / file, folder / file)
-        config = _describe(
-            exported, folder, precision, name=name, source=origin.name, license_id=local.license
-        )
-        write_config(folder, config)
-        verify(ModelFolder(folder), graph)
-
-    _swap(steps.run("verify", assemble), target)
-    shutil.rmtree(steps.folder)
+    steps = _Steps(models_dir / ".work" / recipe, progress)
+    try:
+        _swap(_prepare(origin, name, precision, steps), target)
+    except Exception as error:
+        steps.discard()
+        if isinstance(error, OSError):
+            raise ModelError(f"{name} can't be prepared: {error}") from error
+        raise
+    steps.discard()
     return ModelFolder(target)
 
 
@@ -82,49 +78,94 @@ class _Steps:
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.folder = folder
-        self._progress = progress
+        self.progress = progress
 
     def run(self, name: str, step: Callable[[Path], object]) -> Path:
         """The folder that a step filled, in this run or an earlier one."""
-        self._progress(name, 0, 1)
-        finished = self.folder / name
-        if not finished.exists():
-            half = self.folder / f"{name}.unfinished"
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir(parents=True)
-            step(half)
-            half.rename(finished)
-        self._progress(name, 1, 1)
+        finished, half = self.folder / name, self.folder / f"{name}.unfinished"
+        with self.progress(name):
+            if not finished.exists():
+                shutil.rmtree(half, ignore_errors=True)
+                half.mkdir(parents=True)
+                try:
+                    step(half)
+                    half.rename(finished)
+                finally:
+                    shutil.rmtree(half, ignore_errors=True)
         return finished
 
+    def discard(self) -> None:
+        """Remove all that was made."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # another model is being prepared there
+            self.folder.parent.rmdir()
 
-def _is_prepared(target: Path, origin: Source, precision: Precision) -> bool:
-    if not (target / CONFIG_FILE).is_file():
-        return False
-    config = ModelFolder(target).config
-    return (config.source, config.precision) == (origin.name, precision)
+
+def _prepare(origin: Source, name: str, precision: Precision, steps: _Steps) -> Path:
+    """Run all steps; returns the complete folder."""
+    with steps.progress("load"):
+        source = fetch(origin)
+        _check_disk_space(source, steps.folder)
+    exported = steps.run("export", lambda folder: export(source, folder, precision))
+    graph = source.graph or exported / GRAPH_FILE
+    rewritten = steps.run("rewrite", lambda folder: _rewrite(graph, exported, folder, precision))
+    full = rewritten / GRAPH_FILE
+    if precision in _BITS and weight_bits(ir.load(full)) is None:
+        bits = _BITS[precision]
+        rewritten = steps.run("quantize", lambda folder: quantize(full, folder, bits))
+
+    def assemble(folder: Path) -> None:
+        _link_files(rewritten, folder)
+        for file in (TOKENIZER_FILE, SPECIAL_TOKENS_FILE):
+            shutil.copy(exported / file, folder / file)
+        config = _describe(
+            exported,
+            folder,
+            precision,
+            name=name,
+            source=origin.name,
+            license_id=source.license,
+            recipe=steps.folder.name,
+        )
+        write_config(folder, config)
+        verify(ModelFolder(folder), graph)
+
+    return steps.run("verify", assemble)
 
 
-def _check_disk_space(source: Source, models_dir: Path) -> None:
-    models_dir.mkdir(parents=True, exist_ok=True)
-    needed = _COPIES * 4 * source.count_parameters()
-    free = shutil.disk_usage(models_dir).free
+def _is_prepared(target: Path, recipe: str) -> bool:
+    return (target / CONFIG_FILE).is_file() and ModelFolder(target).config.recipe == recipe
+
+
+def _check_disk_space(source: Source, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    made = sum(file.stat().st_size for file in folder.rglob("*.data"))
+    needed = _COPIES * 4 * source.count_parameters() - made
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelError(
             f"preparing this model takes about {needed / 1e9:.1f} GB of disk space; "
-            f"{models_dir} has {free / 1e9:.1f} GB"
+            f"there are {free / 1e9:.1f} GB"
         )
 
 
 def _rewrite(graph: Path, exported: Path, folder: Path, precision: Precision) -> None:
     model = ir.load(graph)
-    cache, architecture = read_cache(model), read_architecture(exported)
-    if (precision == "fp16" and cache.dtype != "float16") or (
-        precision == "fp32" and cache.dtype != "float32"
-    ):
-        raise UnsupportedModel(f"this graph is {cache.dtype} and can't become {precision}")
+    _check_precision(model, precision)
+    architecture = read_architecture(exported)
     rewrite(model, architecture.num_heads, architecture.windows)
     ir.save(model, folder / GRAPH_FILE, external_data=f"{GRAPH_FILE}.data")
+
+
+def _check_precision(model: ir.Model, precision: Precision) -> None:
+    """Refuse a ready graph of another precision: weights are quantized, never converted."""
+    dtype, bits = read_cache(model).dtype, weight_bits(model)
+    if dtype not in _DTYPES[precision]:
+        raise UnsupportedModel(f"this graph is {dtype} and can't become {precision}")
+    if bits not in {None, _BITS.get(precision)}:
+        raise UnsupportedModel(
+            f"this graph's weights have {bits} bits already and can't become {precision}"
+        )
 
 
 def _describe(
@@ -135,6 +176,7 @@ def _describe(
     name: str,
     source: str,
     license_id: str | None,
+    recipe: str,
 ) -> ModelConfig:
     model = ir.load(folder / GRAPH_FILE)
     cache, architecture = read_cache(model), read_architecture(exported)
@@ -156,6 +198,7 @@ def _describe(
         created=int(time.time()),
         license=license_id,
         fim=find_fim_template(tokenizer.added_tokens),
+        recipe=recipe,
     )
 
 

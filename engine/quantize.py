@@ -1,12 +1,12 @@
 """Weights of matrix products in blocks of 8 or 4 bits, by ONNX Runtime's own tool."""
 
-import logging
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.model_folder import GRAPH_FILE
+from engine.quiet import quiet
 
 BLOCK_SIZE = 32
 """Weights that share a scale and a zero point; smaller blocks are more exact and slower."""
@@ -15,13 +15,13 @@ _INT8_ACTIVATIONS = 4
 """`accuracy_level` of MatMulNBits; without it the CPU's kernel is 13 to 20 times slower."""
 
 
+@quiet()
 def quantize(graph: Path, folder: Path, bits: int, block_size: int = BLOCK_SIZE) -> None:
     """Write into `folder` a graph whose MatMul weights, the LM head's too, have `bits` bits."""
     from onnxruntime.quantization.matmul_nbits_quantizer import (  # noqa: PLC0415 - it is slow
         MatMulNBitsQuantizer,
     )
 
-    logging.getLogger("onnxruntime.quantization").setLevel(logging.WARNING)
     model = ir.external_data.load_to_model(ir.load(graph))
     _untie_weights(model.graph)
     quantizer = MatMulNBitsQuantizer(
@@ -30,6 +30,12 @@ def quantize(graph: Path, folder: Path, bits: int, block_size: int = BLOCK_SIZE)
     quantizer.process()
     quantized = ir.from_proto(quantizer.model.model)
     ir.save(quantized, folder / GRAPH_FILE, external_data=f"{GRAPH_FILE}.data")
+
+
+def weight_bits(model: ir.Model) -> int | None:
+    """The fewest bits of a graph's weights, or None where they are floats."""
+    quantized = [node for node in model.graph if node.op_type == "MatMulNBits"]
+    return min((node.attributes.get_int("bits", 4) for node in quantized), default=None)
 
 
 def _untie_weights(graph: ir.Graph) -> None:

@@ -11,9 +11,14 @@ from engine.gguf_file import GgufFile
 
 SourceKind = Literal["hub", "checkpoint", "gguf", "onnx"]
 
+_CHECKPOINT_WEIGHT_BYTES, _GRAPH_WEIGHT_BYTES = 2, 4
+
 _CHECKPOINT_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "README.md"]
 _LICENSE = re.compile(r"^license: *(\S+)", re.MULTILINE)
-_ONNX_FILES = ["*.onnx", "*.onnx.data", "*.onnx_data*"]
+_GRAPHS = ("model.onnx", "onnx/model.onnx")
+"""Where Optimum and onnxruntime-genai, and onnx-community put the decoder's graph."""
+
+_ONNX_FILES = [f"{graph}*" for graph in _GRAPHS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,11 @@ class Source:
         """About how many weights a local source holds, by the size of its files."""
         if self.kind == "gguf":
             return GgufFile(self.path).count_parameters()
-        bytes_per_weight = 4 if self.kind == "onnx" else 2
-        files = [file for file in self.path.iterdir() if file.is_file()]
-        return sum(file.stat().st_size for file in files) // bytes_per_weight
+        if self.graph:
+            files = [*self.graph.parent.glob(f"{self.graph.name}*")]
+            return sum(file.stat().st_size for file in files) // _GRAPH_WEIGHT_BYTES
+        files = [*self.path.glob("*.safetensors"), *self.path.glob("*.bin")]
+        return sum(file.stat().st_size for file in files) // _CHECKPOINT_WEIGHT_BYTES
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with the source's location or its files."""
@@ -102,8 +109,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _find_graph(folder: Path) -> Path | None:
-    """Where Optimum, onnxruntime-genai and onnx-community put it."""
-    for name in ("model.onnx", "onnx/model.onnx"):
+    for name in _GRAPHS:
         if (folder / name).is_file():
             return folder / name
     return None

@@ -1,5 +1,6 @@
 """The graph pass: lengths in, attention replaced, positions in, only the wanted logits out."""
 
+import logging
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -7,6 +8,8 @@ from onnx_ir.passes import common
 
 from engine.errors import UnsupportedModel
 from engine.graph.attention import expose_lengths, find_attention, replace_attention
+
+logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # its passes tell what they removed
 
 
 def rewrite(model: ir.Model, num_heads: int, windows: Sequence[int]) -> None:

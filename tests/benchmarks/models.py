@@ -2,6 +2,7 @@
 engine makes of that very export. The latter are made once and kept in var/benchmarks.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 
 VAR = Path(__file__).resolve().parents[2] / "var"
@@ -33,4 +34,4 @@ def _make_fp32() -> None:
         half.mkdir(parents=True, exist_ok=True)
         export(parse_source(default_gguf()), half, "fp32")
         half.rename(EXPORTED)
-    prepare_model(EXPORTED, "fp32", FOLDER, "fp32", lambda *_: None)
+    prepare_model(EXPORTED, "fp32", FOLDER, "fp32", nullcontext)

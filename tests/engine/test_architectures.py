@@ -1,5 +1,7 @@
 """Checkpoints of each architecture, prepared and run by the decoder, against transformers."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ def pair(request, tmp_path_factory):
     """A transformers model and the folder that was prepared from its checkpoint."""
     path = tmp_path_factory.mktemp(request.param)
     model = write_checkpoint(path / "checkpoint", request.param)
-    return model, prepare_model(path / "checkpoint", "tiny", path, "fp32", lambda *_: None)
+    return model, prepare_model(path / "checkpoint", "tiny", path, "fp32", nullcontext)
 
 
 @pytest.fixture(scope="module")
