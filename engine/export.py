@@ -84,7 +84,7 @@ def _write_tokenizer(source: Path, folder: Path) -> None:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+    except Exception as error:  # whatever comes of a missing file, AttributeError among them
         raise UnsupportedModel(f"{source.name} has no usable tokenizer: {error}") from error
     if not tokenizer.is_fast:
         raise UnsupportedModel(f"{source.name} has no tokenizer.json and none can be made of it")
