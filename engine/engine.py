@@ -9,8 +9,9 @@ from engine.config import EngineConfig
 from engine.decoder import Decoder, Logits
 from engine.device import choose_device
 from engine.errors import ContextOverflow, InvalidRequest
-from engine.guided.backend import Bitmask, CompiledGrammar, fill_bitmasks, new_bitmask
+from engine.guided.backend import Bitmask, CompiledGrammar
 from engine.guided.bits import clear_bits
+from engine.guided.masks import MaskFiller
 from engine.kv_cache import KVCache, slot_bytes
 from engine.model_folder import ModelFolder
 from engine.outputs import (
@@ -56,6 +57,7 @@ class Engine:
         self._cache = cache
         self._decoder = Decoder(folder.graph_path, device, cache, config.num_threads)
         self._sampler = Sampler(self.model.vocab_size, config.logprobs_mode)
+        self._masks = MaskFiller(self.tokenizer.vocab_size)
         width = self._decoder.logits_width
         self._logits: Logits = np.empty((self.num_slots + 1, width), np.float32)
         self._prompt_tokens = self._generation_tokens = 0
@@ -159,6 +161,7 @@ class Engine:
     def _run(self, batch: Batch) -> Iterator[RequestState]:
         """Compute and sample; yields the owners of the sequences that gained a token."""
         sequences = list(batch.decode)
+        self._masks.begin([sequence.grammar for sequence in sequences])
         if sequences:
             self._decode(sequences)
         if batch.prefill:
@@ -172,13 +175,14 @@ class Engine:
                 sequences += siblings
                 rows += [row] * len(siblings)
         has_forks = len(rows) > num_computed
+        bitmask = self._bitmask(sequences)
         for start in range(0, len(rows), _SAMPLED_ROWS):
             part = slice(start, start + _SAMPLED_ROWS)
             states = [sequence.sampling for sequence in sequences[part]]
-            bitmask = self._bitmask(sequences[part])
             # Siblings share their leader's logits, which sampling overwrites: then they are copied.
             logits = self._logits[rows[part]] if has_forks else self._logits[: len(rows)][part]
-            sampled = self._sampler.sample(logits, states, bitmask)
+            allowed = None if bitmask is None else bitmask[part]
+            sampled = self._sampler.sample(logits, states, allowed)
             for row, sequence in enumerate(sequences[part]):
                 self._advance(sequence, sampled, row)
                 yield sequence.owner
@@ -222,17 +226,14 @@ class Engine:
 
         EOS is no text, so where it doesn't end a candidate it is not allowed either.
         """
-        rows = [(each.grammar, row) for row, each in enumerate(sequences) if each.grammar]
-        if not rows:
-            return None
-        bitmask = new_bitmask(len(sequences), self.tokenizer.vocab_size)
-        fill_bitmasks(rows, bitmask)
-        for _, row in rows:
-            owner = sequences[row].owner
+        bitmask = self._masks.finish([sequence.grammar for sequence in sequences])
+        for row, sequence in enumerate(sequences):
+            if bitmask is None or sequence.grammar is None:
+                continue
             if not bitmask[row].any():
-                owner.fail(STUCK)
-            if owner.params.ignore_eos:
-                clear_bits(bitmask[row], owner.eos_token_ids)
+                sequence.owner.fail(STUCK)
+            if sequence.owner.params.ignore_eos:
+                clear_bits(bitmask[row], sequence.owner.eos_token_ids)
         return bitmask
 
     def _announce(self, leader: Sequence) -> RequestState:

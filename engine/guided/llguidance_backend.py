@@ -95,7 +95,8 @@ class LLGrammar(Grammar):
     def _clear_if_failed(self, bitmask: Bitmask, row: int) -> None:
         """After a fault, such as a step beyond LIMITS, the library would allow EOS."""
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
-            logger.warning("a constraint can't be followed: %s", self._matcher.get_error())
+            reason = self._matcher.get_error().partition("\n")[0]
+            logger.warning("a constraint can't be followed: %s", reason)
             bitmask[row] = 0
             self._compiled.is_used_up = True
 
