@@ -80,12 +80,13 @@ def test_a_client_that_leaves_frees_its_slot(live, stream):
     leave = threading.Event()
 
     def ask():
-        with httpx.Client(timeout=0.2 if not stream else 30) as http:
+        with httpx.Client(timeout=30 if stream else 2) as http:
             try:
                 with http.stream(
                     "POST", f"{live.url}/v1/completions", json={**body, "stream": stream}
                 ) as response:
-                    next(response.iter_raw())
+                    pieces = response.iter_raw()  # forgotten, it would hang up by itself
+                    next(pieces)
                     leave.wait(30)
             except httpx.ReadTimeout:
                 leave.wait(30)
