@@ -94,7 +94,7 @@ def test_list_never_counts_the_whole_table(admin_client, rows, django_assert_max
 
 
 def test_filtered_list_counts_up_to_a_limit(admin_client, rows, monkeypatch):
-    from completions.admin import LogPaginator
+    from completions.admin.paginator import LogPaginator
 
     monkeypatch.setattr(LogPaginator, "limit", 1)
     page = admin_client.get(f"{LIST}?status_code__exact=404")

@@ -1,17 +1,17 @@
 """The request log in the admin: to be looked at, never changed."""
 
 import json
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from django.contrib import admin
-from django.core.paginator import Paginator
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from completions.admin.paginator import LogPaginator
+from completions.admin.read_only import ReadOnly
 from completions.models import LoggedChoice, RequestLog
 
 # The admin's own variables keep it readable in dark mode.
@@ -19,36 +19,6 @@ _PRE = (
     '<pre style="white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; padding: 8px 12px; '
     'background: var(--darkened-bg); border-radius: 4px; max-width: 80ch;">{}</pre>'
 )
-
-
-class ReadOnly:
-    """Neither adds, changes nor deletes."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Nobody adds."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Nobody changes."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Nobody deletes."""
-        return False
-
-
-class LogPaginator(Paginator):  # type: ignore[type-arg]
-    """Never counts all rows: the last id tells how many there are, filtered ones have a limit."""
-
-    limit = 10_000
-
-    @cached_property
-    def count(self) -> int:
-        """How many rows there are, about."""
-        rows = cast("QuerySet[RequestLog]", self.object_list)
-        if rows.query.where:
-            return rows.order_by()[: self.limit].count()
-        return rows.aggregate(last=Max("id"))["last"] or 0
 
 
 class ChoiceInline(ReadOnly, admin.StackedInline):  # type: ignore[type-arg]
