@@ -1,12 +1,13 @@
 """Pages of a list that is too long to be counted."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.core.paginator import Paginator
 from django.db.models import Max, QuerySet
 from django.utils.functional import cached_property
 
-from completions.models import RequestLog
+if TYPE_CHECKING:
+    from completions.models import RequestLog
 
 
 class LogPaginator(Paginator):  # type: ignore[type-arg]

@@ -59,7 +59,6 @@ def test_detail_shows_texts_as_written_and_escaped(admin_client, rows):
     assert "prompt 1\n  &lt;b&gt;&amp;amp;" in page
     assert "answer" in page
     assert "\n\n&lt;script&gt;" in page
-    assert "white-space: pre-wrap" in page
     assert "é" in page
 
 
@@ -75,8 +74,7 @@ def test_view_permission_is_enough(client, rows):
     staff = User.objects.create_user("staff", is_staff=True)
     client.force_login(staff)
     assert client.get(LIST).status_code == 403
-    permissions = Permission.objects.filter(codename__in=("view_requestlog", "view_loggedchoice"))
-    staff.user_permissions.set(permissions)
+    staff.user_permissions.add(Permission.objects.get(codename="view_requestlog"))
     assert client.get(LIST).status_code == 200
 
 
