@@ -143,5 +143,5 @@ def _round_step(rough: float) -> float:
     """The next larger of 1, 2 or 5 times a power of ten."""
     if rough <= 0:
         return 1
-    power = 10 ** math.floor(math.log10(rough))
+    power = math.pow(10, math.floor(math.log10(rough)))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)

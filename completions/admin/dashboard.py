@@ -29,6 +29,7 @@ def view(request: HttpRequest, admin: "RequestLogAdmin") -> HttpResponse:
         "title": _("Dashboard"),
         "opts": admin.opts,
         "media": admin.media,
+        "is_nav_sidebar_enabled": False,
         "ranges": RANGES,
         "days": len(days),
         "charts": _charts(days),
@@ -49,12 +50,17 @@ def _charts(days: Sequence[Day]) -> list[Chart]:
         (_("answered"), [sum(g.requests - g.errors for g in day.groups) for day in days]),
         (_("errors"), [sum(g.errors for g in day.groups) for day in days]),
     ]
+    prompts: list[Series] = [
+        (_("computed"), [sum(g.prompt_tokens - g.cached_tokens for g in d.groups) for d in days]),
+        (_("cached"), [sum(g.cached_tokens for g in day.groups) for day in days]),
+    ]
     by_model = _by(days, lambda group: group.model)
     by_key = _by(days, lambda group: group.key or _("no key"))
     return [
         stacked_bars(_("Requests"), labels, outcomes),
         stacked_bars(_("Tokens by model"), labels, by_model),
         stacked_bars(_("Tokens by key"), labels, by_key),
+        stacked_bars(_("Prompt tokens"), labels, prompts),
         lines(_("Time to first token"), labels, _latencies(days, "time_to_first_token")),
         lines(_("Duration"), labels, _latencies(days, "duration")),
     ]

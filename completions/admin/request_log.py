@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext_lazy as _
 
@@ -112,7 +113,7 @@ class RequestLogAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]
         context = {
             "can_export": self.has_view_content_permission(request),
             "is_nav_sidebar_enabled": False,
-            "title": self.opts.verbose_name_plural.capitalize(),
+            "title": capfirst(str(self.opts.verbose_name_plural)),
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
