@@ -34,6 +34,8 @@ _UNAVAILABLE = {
     "stopped": "The server is shutting down.",
 }
 
+_FAULT = "The engine failed while it computed this request."
+
 
 class RequestStream(AsyncIterator[RequestOutput]):
     """One request's outputs as they come, merged while nobody reads (a mailbox of one slot)."""
@@ -144,7 +146,7 @@ class AsyncEngine:
             self._check_room(request)
             self._streams[request.request_id] = stream
             self._waiting_tokens[request.request_id] = request.num_prompt_tokens
-        self._inbox.put(lambda engine: engine.add(request, grammar))
+        self._inbox.put(lambda engine: self._add(engine, request, grammar))
         return stream
 
     def abort(self, request_id: str) -> None:
@@ -217,10 +219,24 @@ class AsyncEngine:
             self._loaded.set()
         while not self._stopping.is_set():
             self._work(engine)
+        with self._lock:
+            left = list(self._streams)
+        self._end(left, _UNAVAILABLE["stopped"])
 
     def _become_ready(self) -> None:
         if self.state == "loading":
             self.state = "ready"
+
+    def _add(self, engine: Engine, request: Request, grammar: CompiledGrammar | None) -> None:
+        try:
+            engine.add(request, grammar)
+        except Exception:
+            logger.exception("a request could not be taken in")
+            engine.abort(request.request_id)
+            self._end([request.request_id], _FAULT)
+
+    def _end(self, request_ids: Iterable[str], error: str) -> None:
+        self._hand_over([RequestOutput(each, error=error) for each in request_ids])
 
     def _work(self, engine: Engine) -> None:
         """Take in what came, compute one step and hand over its outputs."""
@@ -230,7 +246,7 @@ class AsyncEngine:
             outputs = engine.step()
         except Exception:
             logger.exception("a step failed; its requests end with an error")
-            outputs = engine.fail_all("The engine failed while it computed this request.")
+            outputs = engine.fail_started(_FAULT)
         if outputs:
             self._hand_over(outputs)
 

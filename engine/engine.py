@@ -33,6 +33,7 @@ from engine.tokenizer import Tokenizer
 logger = logging.getLogger(__name__)
 
 _SAMPLED_ROWS = 64
+_NOT_A_NUMBER = "The model's output is not a number."
 
 
 class Engine:
@@ -105,10 +106,8 @@ class Engine:
         """
         assert (grammar is None) == (request.params.guided is None)
         state = RequestState(request, self.tokenizer, self.model.eos_token_ids, grammar)
-        self._states[request.request_id] = state
+        self._enqueue(state)
         self._prompt_tokens += request.num_prompt_tokens
-        leaders = [Sequence(prompt, 0) for prompt in state.prompts]
-        self._scheduler.waiting.extend(state, leaders)
 
     def abort(self, request_id: str) -> None:
         """Free all that a request holds; unknown or finished requests are ignored."""
@@ -135,13 +134,17 @@ class Engine:
         self.reset()
         self._prompt_tokens = self._generation_tokens = 0
 
-    def fail_all(self, message: str) -> list[RequestOutput]:
-        """End every request with an error, after a fault that none of them survives."""
+    def fail_started(self, message: str) -> list[RequestOutput]:
+        """After a fault in a step, end the requests that have begun, or all if none has."""
         states = list(self._states.values())
+        failed = [state for state in states if state.started is not None] or states
         self.reset()
         for state in states:
-            state.fail(message)
-        return [state.take_output() for state in states]
+            if state in failed:
+                state.fail(message)
+            else:
+                self._enqueue(state)
+        return [state.take_output() for state in failed]
 
     def stats(self) -> EngineStats:
         """What the engine is doing."""
@@ -157,6 +160,11 @@ class Engine:
             prompt_tokens_total=self._prompt_tokens,
             generation_tokens_total=self._generation_tokens,
         )
+
+    def _enqueue(self, state: RequestState) -> None:
+        leaders = [Sequence(prompt, 0) for prompt in state.prompts]
+        self._states[state.request.request_id] = state
+        self._scheduler.waiting.extend(state, leaders)
 
     def _run(self, batch: Batch) -> Iterator[RequestState]:
         """Compute and sample; yields the owners of the sequences that gained a token."""
@@ -215,7 +223,10 @@ class Engine:
         sequence = chunk.sequence
         if sequence.scorer:
             scored = logits[:, : self.model.vocab_size]
-            sequence.scorer.score(scored, sequence.num_computed_tokens)
+            if np.isnan(scored).any():
+                sequence.owner.fail(_NOT_A_NUMBER)
+            else:
+                sequence.scorer.score(scored, sequence.num_computed_tokens)
         sequence.num_computed_tokens += chunk.size
         if sequence.is_prefilled and sequence.num_generated:
             self._scheduler.complete_prefill(sequence)
@@ -243,7 +254,7 @@ class Engine:
     def _advance(self, sequence: Sequence, sampled: SamplerOutput, row: int) -> None:
         """Take one row's token, or end its candidate without one."""
         if sampled.broken[row]:
-            sequence.owner.fail("The model's output is not a number.")
+            sequence.owner.fail(_NOT_A_NUMBER)
         elif sampled.exhausted[row]:
             self._emit(sequence, "stop", None)
         else:

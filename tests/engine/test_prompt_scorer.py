@@ -88,3 +88,24 @@ def test_offsets_without_a_text(tokenizer):
     ids = [0, *tokenizer.encode("the cat", add_special_tokens=False)]
     offsets = text_offsets(Prompt(ids), tokenizer)
     assert offsets[:2] == [0, len("<s>")]
+
+
+def test_nan_in_a_prompt_ends_its_own_request_only(tiny_model, monkeypatch):
+    engine = make_engine(tiny_model)
+    prefill = engine._decoder.prefill
+
+    def broken(slot, chunks, length, wanted, logits):
+        prefill(slot, chunks, length, wanted, logits)
+        if chunks[0][0] == 9:
+            logits[1] = np.nan
+
+    monkeypatch.setattr(engine._decoder, "prefill", broken)
+    outputs = run(
+        engine,
+        request("bad", [9] * 11, prompt_logprobs=1, max_tokens=3, ignore_eos=True),
+        request("good", [8] * 11, prompt_logprobs=1, max_tokens=3, ignore_eos=True),
+    )
+    assert outputs["bad"].error
+    assert not outputs["good"].error
+    assert outputs["good"].candidates[0, 0].num_tokens == 3
+    assert engine.stats().slots_in_use == 0
