@@ -1,7 +1,7 @@
 """A prepared model on disk: the rewritten graph, its tokenizer and what the engine must know."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +42,6 @@ class ModelConfig:
     num_kv_heads: int
     head_dim: int
     kv_dtype: Literal["float32", "float16", "bfloat16"]
-    has_position_ids: bool
     vocab_size: int
     max_model_len: int
     eos_token_ids: tuple[int, ...]
@@ -81,4 +80,5 @@ def _read_config(path: Path) -> ModelConfig:
     facts["eos_token_ids"] = tuple(facts["eos_token_ids"])
     if facts["fim"]:
         facts["fim"] = FimTemplate(**facts["fim"])
-    return ModelConfig(**facts)
+    known = {each.name for each in fields(ModelConfig)}  # an older version wrote others too
+    return ModelConfig(**{name: fact for name, fact in facts.items() if name in known})

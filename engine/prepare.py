@@ -190,7 +190,6 @@ def _describe(
         num_kv_heads=cache.num_kv_heads,
         head_dim=cache.head_dim,
         kv_dtype=cache.dtype,
-        has_position_ids=any(each.name == "position_ids" for each in model.graph.inputs),
         vocab_size=min(tokenizer.vocab_size, architecture.vocab_size),
         max_model_len=architecture.max_model_len,
         eos_token_ids=eos_token_ids,

@@ -60,18 +60,18 @@ class Sampler:
         """
         logits = logits[:, : self._vocab_size]
         asking = [row for row, state in enumerate(states) if state.params.needs_logprobs]
-        reported = logits[asking] if self._is_raw else None
+        reported = logits[asking] if asking and self._is_raw else logits[:0]
         for row, state in enumerate(states):
             state.adjust(logits[row])
             if bitmask is not None:
                 _forbid(logits[row], bitmask[row])
         tokens = np.asarray(logits.argmax(axis=1), np.int64)  # NaN counts as the largest
         best = logits[np.arange(len(tokens)), tokens]
-        exhausted = np.isneginf(best)
+        exhausted = best == -np.inf
         broken = ~np.isfinite(best) & ~exhausted
         drawn = ~(exhausted | broken | [state.params.is_greedy for state in states])
         self._redraw(np.flatnonzero(drawn), tokens, logits, states)
-        if reported is None:
+        if asking and not self._is_raw:
             reported = logits[asking]
         output = SamplerOutput(tokens, exhausted, broken, np.zeros(len(states), np.float32), [], [])
         _report(output, states, asking, reported)
@@ -102,11 +102,22 @@ def _forbid(row: Floats, bits: NDArray[np.int32]) -> None:
 
 def _set_masses(mass: Floats, row: Floats, best: np.float32, params: SamplingParams) -> None:
     """Probabilities (V,) relative to the largest, after temperature and truncation."""
-    np.subtract(row, best, out=mass)
+    if not 0 < params.top_k < len(row):
+        _weigh(mass, row, best, params)
+        return
+    ids = top_tokens(row, params.top_k)  # temperature keeps the order
+    kept = np.empty(len(ids), np.float32)
+    _weigh(kept, row[ids], best, params)
+    mass.fill(0)
+    mass[ids] = kept
+
+
+def _weigh(masses: Floats, logits: Floats, best: np.float32, params: SamplingParams) -> None:
+    np.subtract(logits, best, out=masses)
     if params.temperature != 1:
-        mass /= np.float32(params.temperature)
-    np.exp(mass, out=mass)
-    truncate(mass, params)
+        masses /= np.float32(params.temperature)
+    np.exp(masses, out=masses)
+    truncate(masses, params)
 
 
 def _draw(masses: Floats, states: States) -> Ids:

@@ -7,14 +7,13 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from engine.engine import Engine
-from tests.benchmarks.engines import make_engine, random_prompt, request, start
+from tests.benchmarks.engines import make_engine, random_prompt, request, run_job, start
 from tests.benchmarks.measure import in_turns, median_ratio, seconds, table
 from tests.benchmarks.models import EXPORTED, default_model, fp32_model
 
@@ -107,7 +106,7 @@ def compare_with_generate(engine: Engine, generate: Generate, rows: int) -> list
     for _ in range(JOBS):
         prompts = [random_prompt(PROMPT_TOKENS) for _ in range(rows)]
         theirs = generate.measure(prompts, NEW_TOKENS)
-        ours = _measure_job(engine, prompts)
+        ours = run_job(engine, prompts, NEW_TOKENS)
         jobs.append((ours["whole"], theirs["whole"]))
         steps.append((ours["step"], theirs["step"]))
     table_rows = []
@@ -117,19 +116,6 @@ def compare_with_generate(engine: Engine, generate: Generate, rows: int) -> list
         ratio = median_ratio(theirs, ours)
         table_rows.append([rows, name, *rates, ratio, f">= {TARGET_GENERATE}"])
     return table_rows
-
-
-def _measure_job(engine: Engine, prompts: list[list[int]]) -> dict[str, float]:
-    begin = time.perf_counter()
-    for prompt in prompts:
-        engine.add(request(prompt, max_tokens=NEW_TOKENS))
-    steps = []
-    while engine.has_work:
-        full = engine.stats().slots_in_use == len(prompts) and not engine.stats().waiting
-        duration = seconds(engine.step)
-        if full:
-            steps.append(duration)
-    return {"whole": time.perf_counter() - begin, "step": statistics.median(steps)}
 
 
 def main() -> None:

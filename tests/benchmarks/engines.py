@@ -1,6 +1,8 @@
 """Engines and jobs that several benchmarks need."""
 
 import random
+import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.request import Prompt, Request
 from engine.sampling_params import SamplingParams
+from tests.benchmarks.measure import seconds
 
 _dice = random.Random(0)
 
@@ -41,3 +44,17 @@ def start(engine: Engine, requests: list[Request]) -> None:
     while engine.stats().slots_in_use < candidates or engine.stats().waiting:
         engine.step()
     engine.step()
+
+
+def run_job(engine: Engine, prompts: list[list[int]], max_tokens: int) -> dict[str, float]:
+    """Seconds of the whole job, in which all prompts come at once, and of a decoding step."""
+    begin = time.perf_counter()
+    for prompt in prompts:
+        engine.add(request(prompt, max_tokens=max_tokens))
+    steps = []
+    while engine.has_work:
+        full = engine.stats().slots_in_use == len(prompts) and not engine.stats().waiting
+        duration = seconds(engine.step)
+        if full:
+            steps.append(duration)
+    return {"whole": time.perf_counter() - begin, "step": statistics.median(steps)}

@@ -37,7 +37,6 @@ MODEL = ModelConfig(
     num_kv_heads=1,
     head_dim=1,
     kv_dtype="float32",
-    has_position_ids=True,
     vocab_size=VOCABULARY,
     max_model_len=CONTEXT,
     eos_token_ids=(EOS,),

@@ -25,7 +25,6 @@ CONFIG = ModelConfig(
     num_kv_heads=2,
     head_dim=16,
     kv_dtype="float32",
-    has_position_ids=True,
     vocab_size=300,
     max_model_len=256,
     eos_token_ids=(1,),
