@@ -75,6 +75,12 @@ class LoggedChoice(models.Model):
     num_tokens = models.PositiveIntegerField(_("tokens"), default=0)
     finish_reason = models.CharField(_("finish reason"), max_length=16, blank=True)
     stop_reason = models.JSONField(_("stop reason"), null=True, blank=True)
+    logprobs = models.JSONField(
+        _("logprobs"),
+        null=True,
+        blank=True,
+        help_text=_("[token, logprob] of each token, if the request asked for them."),
+    )
 
     class Meta:  # noqa: D106
         verbose_name = _("choice")

@@ -13,6 +13,7 @@ from completions.completion_request import CompletionRequest
 from completions.conf import settings
 from completions.exceptions import ApiError
 from completions.models import LoggedChoice, RequestLog
+from completions.protocol import MIN_LOGPROB
 from completions.request_log import get_writer
 from engine.outputs import CandidateOutput, RequestOutput
 from engine.request import Prompt
@@ -109,4 +110,14 @@ def _choice(row: RequestLog, index: int, candidate: CandidateOutput) -> LoggedCh
         num_tokens=candidate.num_tokens,
         finish_reason=candidate.finish_reason or "",
         stop_reason=candidate.stop_reason,
+        logprobs=_logprobs(candidate) or None,
     )
+
+
+def _logprobs(candidate: CandidateOutput) -> list[tuple[str, float]]:
+    """Each token with its logprob to four places: the alternatives would multiply the log."""
+    return [
+        (token.token, round(max(token.logprob, MIN_LOGPROB), 4))
+        for token in candidate.logprobs
+        if token.logprob is not None
+    ]

@@ -111,6 +111,7 @@ def _make_storable(row: RequestLog, choices: Sequence[LoggedChoice]) -> None:
     for choice in choices:
         choice.text = _storable(choice.text)
         choice.stop_reason = _storable_json(choice.stop_reason)
+        choice.logprobs = _storable_json(choice.logprobs)
 
 
 def _storable(text: str) -> str:
@@ -122,7 +123,7 @@ def _storable(text: str) -> str:
 def _storable_json(value: Any) -> Any:
     if isinstance(value, str):
         return _storable(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_storable_json(item) for item in value]
     if isinstance(value, dict):
         return {_storable(key): _storable_json(item) for key, item in value.items()}

@@ -171,7 +171,7 @@ class RequestDetail:
 
 
 def _tokens(choice: LoggedChoice) -> list[Token]:
-    return [Token(text, logprob) for text, logprob in getattr(choice, "logprobs", None) or ()]
+    return [Token(text, logprob) for text, logprob in choice.logprobs or ()]
 
 
 def tokens_per_second(row: RequestLog) -> str:
