@@ -5,12 +5,13 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Container, Iterable
 from typing import Literal
 
+from engine.admission import Admission
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.errors import EngineUnavailable, GenerationFailed, QueueFull
+from engine.errors import EngineUnavailable, GenerationFailed
 from engine.guided.backend import CompiledGrammar
 from engine.guided.compiler import GrammarCompiler
 from engine.model_folder import ModelConfig
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 EngineState = Literal["new", "loading", "ready", "draining", "failed", "stopped"]
 
+_ENDING: tuple[EngineState, ...] = ("draining", "failed", "stopped")
+
 _ANY_JSON = GuidedParams("json", "{}", backend="llguidance")
 
 _UNAVAILABLE = {
@@ -35,6 +38,9 @@ _UNAVAILABLE = {
 }
 
 _FAULT = "The engine failed while it computed this request."
+_RECOVERY_TRIES = 3
+_RECOVERY_SECONDS = 1.0
+"""Pause between tries: memory that ran out may be free again."""
 
 
 class RequestStream(AsyncIterator[RequestOutput]):
@@ -96,7 +102,7 @@ class AsyncEngine:
         self._compiler: GrammarCompiler | None = None
         self._inbox: queue.SimpleQueue[Callable[[Engine], None]] = queue.SimpleQueue()
         self._streams: dict[str, RequestStream] = {}
-        self._waiting_tokens: dict[str, int] = {}
+        self._admission = Admission(config.max_waiting_requests, config.max_waiting_tokens)
         self._lock = threading.Lock()
         self._loaded = threading.Event()
         self._stopping = threading.Event()
@@ -143,9 +149,8 @@ class AsyncEngine:
         with self._lock:
             if self.state != "ready":
                 raise EngineUnavailable(_UNAVAILABLE[self.state])
-            self._check_room(request)
+            self._admission.enter(request)
             self._streams[request.request_id] = stream
-            self._waiting_tokens[request.request_id] = request.num_prompt_tokens
         self._inbox.put(lambda engine: self._add(engine, request, grammar))
         return stream
 
@@ -153,7 +158,7 @@ class AsyncEngine:
         """Free all that a request holds at the next step."""
         with self._lock:
             self._streams.pop(request_id, None)
-            self._waiting_tokens.pop(request_id, None)
+            self._admission.leave(request_id)
         self._inbox.put(lambda engine: engine.abort(request_id))
 
     def stats(self) -> EngineStats:
@@ -162,7 +167,7 @@ class AsyncEngine:
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds, and never raises
         """Take no more requests and wait for the running ones, `timeout` seconds at most."""
-        self.state = "draining"
+        self._move("draining", unless=("failed", "stopped"))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self._streams:  # noqa: ASYNC110 - once per process, no event worth its upkeep
@@ -191,16 +196,27 @@ class AsyncEngine:
         assert self._compiler
         return await asyncio.wrap_future(self._compiler.compile(guided))
 
-    def _check_room(self, request: Request) -> None:
-        tokens = sum(self._waiting_tokens.values()) + request.num_prompt_tokens
-        if len(self._waiting_tokens) >= self.config.max_waiting_requests:
-            raise QueueFull("Too many requests are waiting; try again later.")
-        if self._waiting_tokens and tokens > self.config.max_waiting_tokens:
-            raise QueueFull("Too many prompt tokens are waiting; try again later.")
+    def _move(self, new: EngineState, *, unless: Container[EngineState]) -> None:
+        with self._lock:
+            if self.state not in unless:
+                self.state = new
 
     # What follows runs in the engine's thread.
 
     def _main(self) -> None:
+        engine = self._load()
+        while engine and not self._stopping.is_set():
+            try:
+                self._work(engine)
+            except Exception:
+                logger.exception("the engine failed; requests that had begun end with an error")
+                if not self._recover(engine):
+                    break
+        with self._lock:
+            left = list(self._streams)
+        self._end(left, _UNAVAILABLE[self.state])
+
+    def _load(self) -> Engine | None:
         try:
             engine = Engine(self.config)
             self._compiler = GrammarCompiler(
@@ -210,22 +226,35 @@ class AsyncEngine:
             )
             engine.warm_up(_ANY_JSON, self._compiler.compile(_ANY_JSON).result())
             self._engine = engine
-            self._become_ready()
+            self._move("ready", unless=_ENDING)
         except Exception as error:
             logger.exception("the engine failed to load")
-            self.state, self.failure = "failed", f"The model could not be loaded: {error}"
-            return
+            self._fail(f"The model could not be loaded: {error}")
+            return None
         finally:
             self._loaded.set()
-        while not self._stopping.is_set():
-            self._work(engine)
-        with self._lock:
-            left = list(self._streams)
-        self._end(left, _UNAVAILABLE["stopped"])
+        return engine
 
-    def _become_ready(self) -> None:
-        if self.state == "loading":
-            self.state = "ready"
+    def _recover(self, engine: Engine) -> bool:
+        """After a fault: end what had begun, and take requests again once the model computes."""
+        self._move("loading", unless=_ENDING)
+        self._hand_over(engine.fail_started(_FAULT))
+        for _ in range(_RECOVERY_TRIES):
+            try:
+                engine.warm_up()
+            except Exception:
+                logger.exception("the engine does not compute")
+                if self._stopping.wait(_RECOVERY_SECONDS):
+                    return False
+            else:
+                self._move("ready", unless=_ENDING)
+                return True
+        self._fail("The engine failed and could not be reset; restart the server.")
+        return False
+
+    def _fail(self, failure: str) -> None:
+        self.failure = failure
+        self._move("failed", unless=("stopped",))
 
     def _add(self, engine: Engine, request: Request, grammar: CompiledGrammar | None) -> None:
         try:
@@ -242,11 +271,7 @@ class AsyncEngine:
         """Take in what came, compute one step and hand over its outputs."""
         for command in self._commands(wait=not engine.has_work):
             command(engine)
-        try:
-            outputs = engine.step()
-        except Exception:
-            logger.exception("a step failed; its requests end with an error")
-            outputs = engine.fail_started(_FAULT)
+        outputs = engine.step()
         if outputs:
             self._hand_over(outputs)
 
@@ -261,7 +286,7 @@ class AsyncEngine:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[RequestStream, RequestOutput]]] = {}
         with self._lock:
             for output in outputs:
-                self._waiting_tokens.pop(output.request_id, None)
+                self._admission.leave(output.request_id)
                 stream = self._streams.get(output.request_id)
                 if stream:
                     by_loop.setdefault(stream.loop, []).append((stream, output))

@@ -126,13 +126,23 @@ class Engine:
     def warm_up(
         self, guided: GuidedParams | None = None, grammar: CompiledGrammar | None = None
     ) -> None:
-        """Compute a short completion, so that the first request finds everything in place."""
+        """Compute a short completion, so that the first request finds everything in place.
+
+        Requests may wait, none may have begun; kept prefixes are forgotten.
+        """
+        waiting = list(self._states.values())
+        totals = self._prompt_tokens, self._generation_tokens
         params = SamplingParams(max_tokens=2, guided=guided)
-        self.add(Request("warm-up", (Prompt([0, 0]),), params), grammar)
-        while self.has_work:
-            self.step()
         self.reset()
-        self._prompt_tokens = self._generation_tokens = 0
+        try:
+            self.add(Request("warm-up", (Prompt([0, 0]),), params), grammar)
+            while self.has_work:
+                self.step()
+        finally:
+            self.reset()
+            self._prompt_tokens, self._generation_tokens = totals
+            for state in waiting:
+                self._enqueue(state)
 
     def fail_started(self, message: str) -> list[RequestOutput]:
         """After a fault in a step, end the requests that have begun, or all if none has."""

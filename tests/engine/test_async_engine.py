@@ -224,6 +224,51 @@ async def test_a_fault_ends_the_requests_that_run_and_no_other(gated):
     assert engine.state == "ready"
 
 
+async def test_a_fault_outside_the_step_does_not_end_the_thread(shared, monkeypatch):
+    def broken(request_id):
+        monkeypatch.undo()
+        raise RuntimeError("a fault in abort")
+
+    monkeypatch.setattr(shared._engine, "abort", broken)
+    shared.abort("any")
+    await until(lambda: shared._engine.abort is not broken and shared.state == "ready")
+    assert (await read(await shared.generate(request("a", [5])))).finished
+
+
+async def test_an_engine_that_does_not_come_back_says_so(start_engine, monkeypatch):
+    monkeypatch.setattr("engine.async_engine._RECOVERY_SECONDS", 0)
+    engine = start_engine()
+    states = []
+
+    def broken():
+        states.append(engine.state)
+        raise RuntimeError("a fault in every step")
+
+    monkeypatch.setattr(engine._engine, "step", broken)
+    stream = await engine.generate(request("a", [5]))
+    with pytest.raises(GenerationFailed):
+        await read(stream)
+    await until(lambda: engine.state == "failed")
+    assert states == ["ready", "loading", "loading", "loading"]
+    with pytest.raises(EngineUnavailable, match="failed"):
+        await engine.generate(request("b", [5]))
+    await engine.drain(1)
+    assert engine.state == "failed"
+
+
+async def test_many_candidates_do_not_starve_a_single_request(gated):
+    """A request waits for one candidate of a large one, not for all 128."""
+    engine, gate = gated
+    large = await engine.generate(request("large", [5], n=128, max_tokens=4, ignore_eos=True))
+    gate.open(3)
+    await until(lambda: gate.num_steps == 3)
+    single = await engine.generate(request("single", [6], max_tokens=4, ignore_eos=True))
+    gate.open()
+    assert (await read(single)).finished
+    assert gate.num_steps < 128 * 4 / 4 / 2
+    large.abort()
+
+
 async def test_a_request_that_can_not_be_taken_in_fails_alone(shared, monkeypatch):
     add = shared._engine.add
 
