@@ -81,7 +81,7 @@ def signed_in(site, chromium):
 def page(site, chromium, signed_in):
     """A page of the signed-in superuser; paths are relative to the site."""
     context = chromium.new_context(
-        base_url=site.url, storage_state=signed_in, viewport={"width": 1360, "height": 850}
+        base_url=site.url, storage_state=signed_in, viewport={"width": 1400, "height": 860}
     )
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
