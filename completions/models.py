@@ -54,10 +54,11 @@ class RequestLog(models.Model):
     class Meta:  # noqa: D106
         verbose_name = _("request")
         verbose_name_plural = _("requests")
-        ordering: ClassVar = ["-id"]
+        ordering: ClassVar = ["-created", "-id"]
+        permissions: ClassVar = [("view_content", _("Can view prompts and answers"))]
         indexes: ClassVar = [
-            models.Index(fields=["model", "-id"], name="completions_model"),
-            models.Index(fields=["status_code", "-id"], name="completions_status"),
+            models.Index(fields=["model", "created"], name="completions_model_time"),
+            models.Index(fields=["status_code", "created"], name="completions_status_time"),
         ]
 
     def __str__(self) -> str:

@@ -42,7 +42,7 @@ def export(request: HttpRequest, rows: QuerySet[RequestLog], name: str) -> Strea
 
 
 def _read(rows: QuerySet[RequestLog]) -> Iterator[Row]:
-    ordered = rows.order_by("-id").prefetch_related("choices")
+    ordered = rows.order_by("-created", "-id").prefetch_related("choices")
     for row in ordered.iterator(chunk_size=CHUNK_ROWS):
         exported = {field: getattr(row, field) for field in FIELDS}
         exported["created"] = row.created.isoformat()

@@ -69,7 +69,7 @@ class RequestLogAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:  # noqa: ARG002
         """With the choices, which the list shows the ends of."""
-        return LogRows(RequestLog).order_by("-id").prefetch_related("choices")
+        return LogRows(RequestLog).prefetch_related("choices")
 
     def get_search_results(
         self,

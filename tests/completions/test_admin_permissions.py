@@ -1,6 +1,5 @@
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from completions.models import LoggedChoice, RequestLog
@@ -33,10 +32,7 @@ def viewer(client, row):
 
 
 def allow_content(user):
-    permission, _ = Permission.objects.get_or_create(
-        codename="view_content", content_type=ContentType.objects.get_for_model(RequestLog)
-    )
-    user.user_permissions.add(permission)
+    user.user_permissions.add(Permission.objects.get(codename="view_content"))
 
 
 def test_nothing_without_a_permission(client, row):
