@@ -76,9 +76,29 @@ SETTINGS: Mapping[str, Setting] = {
     "MAX_BODY_BYTES": Setting(16 << 20, "Size of a request body; one byte more is answered 413."),
     "MAX_CANDIDATES": Setting(1024, "Prompts times `best_of` in one request."),
     "MAX_PROMPT_LOGPROBS": Setting(20, "The largest `prompt_logprobs`."),
+    "REQUEST_TIMEOUT": Setting(
+        None,
+        "Seconds that a completion may take with its wait; then it ends with 503. `None`: any.",
+    ),
     "PING_SECONDS": Setting(15.0, "Silence of a stream after which a comment line is sent."),
     "DRAIN_SECONDS": Setting(30.0, "Time that running requests get to end at shutdown."),
     "LOG_REQUESTS": Setting(True, "Whether every request becomes a row of `RequestLog`."),
+    "LOG_CONTENT": Setting(
+        "full",
+        "`'full'`, `'truncated'` (200 characters of each text) or `'none'`: what of prompts and "
+        "completions the log keeps.",
+    ),
+    "LOG_REDACTOR": Setting(
+        None,
+        "Dotted path of a function from text to text that each logged text passes.",
+        is_import_string=True,
+    ),
+    "LOG_MAX_AGE_DAYS": Setting(None, "Age at which rows of the log are deleted; `None`: never."),
+    "LOG_MAX_ROWS": Setting(None, "Rows that the log keeps, the newest ones; `None`: all."),
+    "LOG_COMMIT_SECONDS": Setting(
+        1.0,
+        "How long the end of an answer waits for its row to be stored, so that a crash loses none.",
+    ),
     "LOG_QUEUE_SIZE": Setting(10_000, "Rows that may wait for the database; more are dropped."),
     "LOG_MAX_CHARACTERS": Setting(
         1_000_000, "Length at which a prompt or a completion is cut in the log."
@@ -88,6 +108,7 @@ SETTINGS: Mapping[str, Setting] = {
 _CHOICES: Mapping[str, tuple[Any, ...]] = {
     "PROVIDER": ("auto", "cuda", "cpu"),
     "LOGPROBS_MODE": ("raw", "processed"),
+    "LOG_CONTENT": ("full", "truncated", "none"),
     "UNKNOWN_FIELDS": ("refuse", "ignore"),
     "VALIDATION_STATUS": (400, 422),
 }

@@ -35,6 +35,7 @@ async def respond(request: HttpRequest, pieces: AsyncIterable[bytes]) -> HttpRes
     except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
         api_error = as_api_error(error, record.request_id)
         record.refuse(api_error)
+        await record.stored()
         response = api_error.response()
     response["X-Request-Id"] = record.request_id
     return response
@@ -81,20 +82,22 @@ class EventStream(AsyncIterator[bytes]):
         except TimeoutError:
             return PING
         except Exception as error:  # noqa: BLE001 - the client is told, as an event
-            return self._fail(error)
+            return await self._fail(error)
         if output.finished:
             self._ended = True
             events += self._protocol.end(self._outputs.total)
+            await self._outputs.logged()
         return events
 
     def close(self) -> None:
         """Abort the request unless it ended."""
         self._outputs.close()
 
-    def _fail(self, error: Exception) -> bytes:
+    async def _fail(self, error: Exception) -> bytes:
         self._ended = True
         api_error = as_api_error(error, self._outputs.total.request_id)
         self._outputs.fail(api_error)
+        await self._outputs.logged()
         return event({"error": api_error.body["error"]}) + DONE
 
 

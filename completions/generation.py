@@ -3,11 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from completions.completion_request import CompletionRequest, read_request
+from completions.conf import settings
 from completions.engines import get_engine
-from completions.exceptions import ApiError
+from completions.exceptions import ApiError, ServiceUnavailable
 from completions.prompts import check_suffix, encode_prompts, prompt_texts
 from completions.protocol import Protocol
 from completions.record import Record
@@ -37,6 +39,7 @@ class Generation:
         self._record = record
         self._engine = engine
         self._request = request
+        self._deadline = _deadline()
         tokens = [len(prompt.token_ids) for prompt in request.prompts]
         self._protocol = Protocol(request.request_id, int(time.time()), completion, tokens)
 
@@ -45,18 +48,20 @@ class Generation:
         outputs = await self._engine.generate(self._request)
         total = RequestOutput(self._request.request_id)
         try:
-            async for output in outputs:
-                total.merge(output)
+            async with _time_limit(self._deadline):
+                async for output in outputs:
+                    total.merge(output)
         finally:
             outputs.abort()  # without effect once the request ended
         answer = await off_loop(self._is_large(total), lambda: self._answer(total))
         self._record.finish(total, self._protocol.ranked(total))
+        await self._record.stored()
         return answer
 
     async def stream(self) -> "OutputStream":
         """The outputs as they come; admission happens now."""
         outputs = await self._engine.generate(self._request)
-        return OutputStream(outputs, self._protocol, self._record)
+        return OutputStream(outputs, self._protocol, self._record, self._deadline)
 
     def _answer(self, total: RequestOutput) -> Json:
         echo = self.completion.echo
@@ -73,18 +78,30 @@ class Generation:
 class OutputStream(AsyncIterator[RequestOutput]):
     """A running request's outputs, and their sum; `close` must follow, read to the end or not."""
 
-    def __init__(self, outputs: "RequestStream", protocol: Protocol, record: Record) -> None:
+    def __init__(
+        self,
+        outputs: "RequestStream",
+        protocol: Protocol,
+        record: Record,
+        deadline: float | None,
+    ) -> None:
         self.protocol = protocol
         self.total = RequestOutput(outputs.request.request_id)
         self._outputs = outputs
         self._record = record
+        self._deadline = deadline
 
     async def __anext__(self) -> RequestOutput:
-        output = await anext(self._outputs)
+        async with _time_limit(self._deadline):
+            output = await anext(self._outputs)
         self.total.merge(output)
         if output.finished:
             self._record.finish(self.total, self.protocol.ranked(self.total))
         return output
+
+    async def logged(self) -> None:
+        """Wait for its row in the log, for a while."""
+        await self._record.stored()
 
     def fail(self, error: ApiError) -> None:
         """Put down why it ended before its end."""
@@ -113,3 +130,20 @@ def prepare(body: Json, record: Record) -> Generation:
 async def off_loop(condition: bool, function: Callable[[], Result]) -> Result:
     """Call a function, in a thread if the condition says that it would block for long."""
     return await asyncio.to_thread(function) if condition else function()
+
+
+def _deadline() -> float | None:
+    """When a request that begins now has had its REQUEST_TIMEOUT, on the monotonic clock."""
+    limit = settings.REQUEST_TIMEOUT
+    return None if limit is None else time.monotonic() + limit
+
+
+@asynccontextmanager
+async def _time_limit(deadline: float | None) -> AsyncIterator[None]:
+    left = None if deadline is None else deadline - time.monotonic()
+    try:
+        async with asyncio.timeout(left):
+            yield
+    except TimeoutError:
+        message = f"The request took longer than {settings.REQUEST_TIMEOUT:g} seconds."
+        raise ServiceUnavailable(message, retry_after=1) from None

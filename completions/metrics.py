@@ -42,6 +42,13 @@ REQUEST_GENERATION_TOKENS = _histogram(
 )
 
 
+LOG_DROPPED = Counter(
+    "request_log_dropped",
+    "Rows of the request log that were lost: no room, or the database did not take them.",
+    registry=REGISTRY,
+)
+
+
 class EngineCollector(Collector):
     """Reads the gauges when they are scraped."""
 

@@ -1,10 +1,11 @@
 """What is put down of one request while it is answered; at its end it is counted and logged."""
 
+import asyncio
 import json
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
@@ -17,6 +18,9 @@ from completions.protocol import MIN_LOGPROB
 from completions.request_log import get_writer
 from engine.outputs import CandidateOutput, RequestOutput
 from engine.request import Prompt
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 CLIENT_CLOSED_REQUEST = 499
 """Status in the log of a request whose client went away; nothing was answered."""
@@ -33,6 +37,7 @@ class Record:
         )
         self._started = time.monotonic()
         self._closed = False
+        self._stored: Future[None] | None = None
 
     def note_request(self, request: CompletionRequest) -> None:
         """The body passed validation."""
@@ -62,6 +67,15 @@ class Record:
         candidates = list(output.candidates.values()) if output else []
         self._close(CLIENT_CLOSED_REQUEST, "The client went away.", output, candidates)
 
+    async def stored(self) -> None:
+        """Wait for the row to be stored, LOG_COMMIT_SECONDS at most, before the answer ends.
+
+        What was answered is then in the log, even if the process is killed at once.
+        """
+        if self._stored and not get_writer().is_failing:
+            future = asyncio.wrap_future(self._stored)
+            await asyncio.wait([future], timeout=settings.LOG_COMMIT_SECONDS)
+
     def _close(
         self,
         status: int,
@@ -81,7 +95,7 @@ class Record:
         choices = [_choice(row, index, candidate) for index, candidate in enumerate(returned)]
         metrics.observe(row, choices)
         if settings.LOG_REQUESTS:
-            get_writer().put(row, choices)
+            self._stored = get_writer().put(row, choices)
 
     def _note_output(self, output: RequestOutput) -> None:
         row = self.row

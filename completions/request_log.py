@@ -1,54 +1,81 @@
 """Writes the request log behind the requests' back: a bounded queue and one thread."""
 
 import atexit
-import contextlib
 import functools
 import logging
 import queue
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 
-from django.db import DatabaseError, close_old_connections, connections, router, transaction
+from django.db import (
+    DataError,
+    IntegrityError,
+    close_old_connections,
+    connections,
+    router,
+    transaction,
+)
 
 from completions.conf import settings
-from completions.models import MAX_MODEL, MAX_USER, LoggedChoice, RequestLog
+from completions.log_content import apply_policy
+from completions.log_retention import prune_batch
+from completions.metrics import LOG_DROPPED
+from completions.models import LoggedChoice, RequestLog
 
 logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 200
-BATCH_SECONDS = 0.2
 FLUSH_SECONDS = 5.0
+RETRY_SECONDS = 30.0
+"""How long a batch is tried again that the database could not take: a restart loses nothing."""
+PAUSE_SECONDS = 1.0
+PRUNE_SECONDS = 60.0
 
-Entry = tuple[RequestLog, Sequence[LoggedChoice]]
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row with its choices; `ended` is set once they are stored, or dropped."""
+
+    row: RequestLog
+    choices: Sequence[LoggedChoice] = ()
+    ended: Future[None] = field(default_factory=Future)
 
 
 class RequestLogWriter:
-    """Takes rows without waiting and writes them in batches; `num_dropped` found no room."""
+    """Takes rows without waiting; what came while a batch was committed is the next batch.
+
+    `is_failing` says that the database takes nothing now. Rows that find no room, and batches
+    that it refuses for RETRY_SECONDS, are dropped and counted.
+    """
 
     def __init__(self) -> None:
-        self.num_dropped = 0
+        self.is_failing = False
         self._queue: queue.Queue[Entry] = queue.Queue(settings.LOG_QUEUE_SIZE)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._next_prune = 0.0
 
-    def put(self, row: RequestLog, choices: Sequence[LoggedChoice] = ()) -> None:
-        """Hand over a row; never blocks."""
+    def put(self, row: RequestLog, choices: Sequence[LoggedChoice] = ()) -> Future[None] | None:
+        """Hand over a row; never blocks. What tells when it is stored; None if it is dropped."""
+        entry = Entry(row, choices)
         try:
-            self._queue.put_nowait((row, choices))
+            self._queue.put_nowait(entry)
         except queue.Full:
-            self.num_dropped += 1
-            if self.num_dropped == 1:
-                logger.warning("the request log's queue is full: rows are dropped")
-            return
+            LOG_DROPPED.inc()
+            return None
         self._ensure_thread()
+        return entry.ended
 
     def flush(self, timeout: float) -> None:
         """Wait until everything handed over is written, or give up."""
         deadline = time.monotonic() + timeout
         while self._queue.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.01)
+        if left := self._queue.unfinished_tasks:
+            logger.error("%d rows of the request log were not written", left)
 
     def _ensure_thread(self) -> None:
         with self._lock:
@@ -59,75 +86,86 @@ class RequestLogWriter:
     def _run(self) -> None:
         while True:
             entries = self._next_batch()
-            close_old_connections()
             try:
-                write(entries)
+                for entry in entries:
+                    apply_policy(entry.row, entry.choices)
+                self._write(entries)
+                self._prune()
             except Exception:
-                logger.exception("%d rows of the request log are lost", len(entries))
+                logger.exception("the request log failed")
             finally:
-                connections.close_all()
-                for _ in entries:
+                for entry in entries:
+                    entry.ended.set_result(None)
                     self._queue.task_done()
 
     def _next_batch(self) -> list[Entry]:
         entries = [self._queue.get()]
-        deadline = time.monotonic() + BATCH_SECONDS
-        while len(entries) < BATCH_ROWS:
-            try:
-                entries.append(self._queue.get(timeout=max(0, deadline - time.monotonic())))
-            except queue.Empty:
-                break
+        while len(entries) < BATCH_ROWS and not self._queue.empty():
+            entries.append(self._queue.get())
         return entries
 
+    def _write(self, entries: Sequence[Entry]) -> None:
+        """Store a batch, again and again for a while if the database is away."""
+        deadline = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                close_old_connections()
+                num_dropped = write(entries)
+            except Exception:
+                if not self.is_failing:
+                    logger.exception("the request log can't be written; completions go on")
+                self.is_failing = True
+                if time.monotonic() > deadline:
+                    num_dropped = len(entries)
+                    break
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self.is_failing = False
+                break
+            finally:
+                connections.close_all()
+        if num_dropped:
+            LOG_DROPPED.inc(num_dropped)
+            logger.error("%d rows of the request log are lost", num_dropped)
 
-def write(entries: Sequence[Entry]) -> None:
-    """Save rows with their choices; if the database refuses the batch, save what it takes."""
-    for row, choices in entries:
-        _make_storable(row, choices)
+    def _prune(self) -> None:
+        """Delete a batch of surplus rows at times, and the next one soon if there was one."""
+        if not self.is_failing and time.monotonic() >= self._next_prune:
+            try:
+                deleted = prune_batch()
+            finally:
+                connections.close_all()
+            self._next_prune = time.monotonic() + (PAUSE_SECONDS if deleted else PRUNE_SECONDS)
+
+
+def write(entries: Sequence[Entry]) -> int:
+    """Save rows with their choices; how many the database refused for what is in them.
+
+    Raises another DatabaseError if it takes none now: it is locked, full or away.
+    """
     try:
         _save(entries)
-    except DatabaseError:
-        if len(entries) == 1:
-            raise
+    except (DataError, IntegrityError):
         logger.warning("saving the request log row by row", exc_info=True)
-        for entry in entries:
-            with contextlib.suppress(DatabaseError):
-                _save([entry])
+        return sum(not _is_saved(entry) for entry in entries)
+    return 0
+
+
+def _is_saved(entry: Entry) -> bool:
+    try:
+        _save([entry])
+    except (DataError, IntegrityError):
+        return False
+    return True
 
 
 def _save(entries: Sequence[Entry]) -> None:
+    choices = [choice for entry in entries for choice in entry.choices]
+    for each in (*(entry.row for entry in entries), *choices):
+        each.pk = None  # an attempt that was rolled back has set it
     with transaction.atomic(using=router.db_for_write(RequestLog)):
-        RequestLog.objects.bulk_create([row for row, _ in entries])
-        LoggedChoice.objects.bulk_create([choice for _, choices in entries for choice in choices])
-
-
-def _make_storable(row: RequestLog, choices: Sequence[LoggedChoice]) -> None:
-    """Cut long texts, and escape what databases refuse: NUL and halves of surrogate pairs."""
-    for name in ("model", "user", "error", "prompt"):
-        setattr(row, name, _storable(getattr(row, name)))
-    row.model = row.model[:MAX_MODEL]
-    row.user = row.user[:MAX_USER]
-    row.parameters = _storable_json(row.parameters)
-    for choice in choices:
-        choice.text = _storable(choice.text)
-        choice.stop_reason = _storable_json(choice.stop_reason)
-        choice.logprobs = _storable_json(choice.logprobs)
-
-
-def _storable(text: str) -> str:
-    text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-    limit = settings.LOG_MAX_CHARACTERS
-    return text if len(text) <= limit else f"{text[:limit]}…"
-
-
-def _storable_json(value: Any) -> Any:
-    if isinstance(value, str):
-        return _storable(value)
-    if isinstance(value, list | tuple):
-        return [_storable_json(item) for item in value]
-    if isinstance(value, dict):
-        return {_storable(key): _storable_json(item) for key, item in value.items()}
-    return value
+        RequestLog.objects.bulk_create([entry.row for entry in entries])
+        LoggedChoice.objects.bulk_create(choices)
 
 
 @functools.cache

@@ -230,3 +230,14 @@ async def test_alias_is_echoed():
 async def test_requests_at_the_same_time():
     answers = await asyncio.gather(*(ask({"stream": bool(i % 2)}) for i in range(20)))
     assert {answer.status for answer in answers} == {200}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_time_limit(engine, settings, stream):
+    settings.COMPLETIONS = {**settings.COMPLETIONS, "REQUEST_TIMEOUT": 0.05}
+    engine.pace = 0.02
+    answer = await ask({"max_tokens": 200, "stream": stream})
+    error = answer.events[-1]["error"] if stream else answer.json["error"]
+    assert (error["code"], error["type"]) == (503, "ServiceUnavailableError")
+    assert "longer than 0.05 seconds" in error["message"]
+    assert not engine.running

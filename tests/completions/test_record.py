@@ -5,9 +5,7 @@ import json
 import pytest
 from prometheus_client import generate_latest
 
-from completions import metrics, record, request_log
-from completions.models import LoggedChoice, RequestLog
-from completions.request_log import RequestLogWriter
+from completions import metrics, record
 
 from .http import BODY, ask, connection, until
 
@@ -146,88 +144,3 @@ async def test_metrics_count_a_refusal_under_the_served_models_name():
         before[1],
     )
     assert b"no-such-model" not in generate_latest(metrics.REGISTRY)
-
-
-def row(number, **fields):
-    from django.utils import timezone
-
-    return RequestLog(request_id=f"cmpl-{number}", created=timezone.now(), **fields)
-
-
-def choice(number, index=0, **fields):
-    return LoggedChoice(log_id=f"cmpl-{number}", index=index, **fields)
-
-
-@pytest.mark.django_db
-def test_rows_are_written_with_their_choices():
-    entries = [(row(i), [choice(i, 0, text="a"), choice(i, 1, text="b")]) for i in range(3)]
-    request_log.write(entries)
-    assert RequestLog.objects.count() == 3
-    saved = RequestLog.objects.get(request_id="cmpl-1")
-    assert [c.text for c in saved.choices.all()] == ["a", "b"]
-
-
-@pytest.mark.django_db
-def test_batches_take_few_queries(django_assert_max_num_queries):
-    entries = [(row(i), [choice(i)]) for i in range(100)]
-    with django_assert_max_num_queries(8):
-        request_log.write(entries)
-
-
-@pytest.mark.django_db
-def test_texts_that_databases_refuse_are_escaped():
-    fields = {"prompt": "a\0b\ud83d", "parameters": {"stop": ["\ud83d\0"]}, "model": "m" * 300}
-    request_log.write([(row(1, **fields), [choice(1, text="\0", stop_reason="\0")])])
-    saved = RequestLog.objects.get()
-    assert saved.prompt == "a\\x00b\\ud83d"
-    assert saved.parameters == {"stop": ["\\ud83d\\x00"]}
-    assert saved.model == "m" * 200
-    assert (saved.choices.get().text, saved.choices.get().stop_reason) == ("\\x00", "\\x00")
-
-
-@pytest.mark.django_db
-def test_long_texts_are_cut(settings):
-    settings.COMPLETIONS = {"LOG_MAX_CHARACTERS": 5}
-    request_log.write([(row(1, prompt="123456"), [choice(1, text="12345")])])
-    assert RequestLog.objects.get().prompt == "12345…"
-    assert LoggedChoice.objects.get().text == "12345"
-
-
-@pytest.mark.django_db
-def test_a_row_that_is_refused_costs_no_other():
-    request_log.write([(row(1), [])])
-    request_log.write([(row(2), []), (row(1), []), (row(3), [])])
-    ids = RequestLog.objects.order_by("id").values_list("request_id", flat=True)
-    assert list(ids) == ["cmpl-1", "cmpl-2", "cmpl-3"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_writer_thread_writes_and_flushes():
-    writer = RequestLogWriter()
-    for number in range(50):
-        writer.put(row(number), [choice(number)])
-    writer.flush(10)
-    assert RequestLog.objects.count() == 50
-    assert LoggedChoice.objects.count() == 50
-
-
-def test_full_queue_drops_and_counts(settings, monkeypatch):
-    settings.COMPLETIONS = {"LOG_QUEUE_SIZE": 2}
-    writer = RequestLogWriter()
-    monkeypatch.setattr(writer, "_ensure_thread", lambda: None)
-    for number in range(5):
-        writer.put(row(number))
-    assert writer.num_dropped == 3
-
-
-@pytest.mark.django_db(transaction=True)
-def test_writer_goes_on_after_a_failure(monkeypatch, caplog):
-    writer = RequestLogWriter()
-    monkeypatch.setattr(request_log, "write", lambda entries: 1 / 0)
-    writer.put(row(1))
-    writer.flush(10)
-    monkeypatch.undo()
-    writer.put(row(2))
-    writer.flush(10)
-    assert RequestLog.objects.get().request_id == "cmpl-2"
-    assert "1 rows of the request log are lost" in caplog.text
