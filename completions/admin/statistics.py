@@ -63,12 +63,8 @@ def _remembered(date: dt.date, seconds: int) -> Day:
 def summarize(date: dt.date) -> Day:
     """Ask the database for one day."""
     rows = _rows_of(date)
-    return Day(
-        date,
-        tuple(_groups(rows)),
-        _percentiles(rows, "time_to_first_token"),
-        _percentiles(rows, "duration"),
-    )
+    first_tokens, durations = _sample(rows)
+    return Day(date, tuple(_groups(rows)), _percentiles(first_tokens), _percentiles(durations))
 
 
 def _rows_of(date: dt.date) -> QuerySet[RequestLog]:
@@ -91,14 +87,17 @@ def _groups(rows: QuerySet[RequestLog]) -> list[Group]:
     return [Group(model, "", *numbers) for model, *numbers in counted]
 
 
-def _percentiles(rows: QuerySet[RequestLog], field: str) -> Percentiles:
-    answered = rows.filter(**{"status_code": 200, f"{field}__isnull": False})
-    bounds = rows.aggregate(first=Min("id"), last=Max("id"))
-    if bounds["first"] is None:
-        return ()
-    step = max((bounds["last"] - bounds["first"]) // SAMPLE_ROWS, 1)
+def _sample(rows: QuerySet[RequestLog]) -> tuple[list[float], list[float]]:
+    """Times to the first token, and durations, of answered requests."""
+    ids = rows.aggregate(first=Min("id"), last=Max("id"))
+    step = max(((ids["last"] or 0) - (ids["first"] or 0)) // SAMPLE_ROWS, 1)
+    answered = rows.filter(status_code=200, time_to_first_token__isnull=False)
     sample = answered.annotate(place=F("id") % step).filter(place=0)
-    values = list(sample.values_list(field, flat=True))
+    times = list(sample.values_list("time_to_first_token", "duration"))
+    return [first_token or 0.0 for first_token, _ in times], [duration for _, duration in times]
+
+
+def _percentiles(values: list[float]) -> Percentiles:
     if len(values) < 2:  # noqa: PLR2004 - quantiles needs two
         return tuple(values * len(PERCENTS))
     cuts = statistics.quantiles(values, n=100, method="inclusive")

@@ -22,7 +22,7 @@ def _forget():
 
 
 def logged(created, number=0, **fields):
-    values = {"model": "fake", "status_code": 200, "duration": 1.0, **fields}
+    values = {"model": "fake", "status_code": 200, "time_to_first_token": 1.0, **fields}
     return RequestLog.objects.create(
         request_id=f"cmpl-{created:%Y%m%d%H%M}-{number}", created=created, **values
     )
