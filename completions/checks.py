@@ -3,7 +3,6 @@
 import os
 from typing import Any
 
-from django.conf import settings as django_settings
 from django.core import checks
 from django.core.checks import CheckMessage, register
 from django.core.exceptions import ImproperlyConfigured
@@ -51,17 +50,3 @@ def check_workers(**_: Any) -> list[CheckMessage]:
         return []
     message = f"{WORKER_VARIABLE} is {workers}: every worker loads the model into its own memory."
     return [checks.Warning(message, hint="Use one worker with threads.", id="completions.W002")]
-
-
-@register("completions")
-def check_middleware(**_: Any) -> list[CheckMessage]:
-    """A middleware that would hold streams back when the URLconf alone serves them."""
-    if "django.middleware.gzip.GZipMiddleware" not in django_settings.MIDDLEWARE:
-        return []
-    return [
-        checks.Warning(
-            "GZipMiddleware compresses event streams of the URLconf and holds them back.",
-            hint="Serve them with completions.asgi.completions_application.",
-            id="completions.W003",
-        )
-    ]

@@ -22,6 +22,7 @@ class Setting:
     default: Any
     description: str
     is_import_string: bool = False
+    is_path: bool = False
 
 
 def _models_dir() -> Path:
@@ -31,7 +32,9 @@ def _models_dir() -> Path:
 
 SETTINGS: Mapping[str, Setting] = {
     "MODELS_DIR": Setting(
-        _models_dir, "Folder of the prepared models; `BASE_DIR / 'var' / 'models'` if not set."
+        _models_dir,
+        "Folder of the prepared models; `BASE_DIR / 'var' / 'models'` if not set.",
+        is_path=True,
     ),
     "MODEL": Setting(
         None,
@@ -138,7 +141,7 @@ class Settings:
             raise ImproperlyConfigured(f"{NAMESPACE}[{name!r}] must be one of {listed}.")
         if setting.is_import_string and isinstance(value, str):
             return import_string(value)
-        return value
+        return Path(value) if setting.is_path else value
 
 
 def user_settings() -> Mapping[str, Any]:

@@ -5,6 +5,8 @@ import pytest
 from engine.model_folder import ModelFolder
 from tests.engine.tiny import build_tiny_model
 
+pytest_plugins = ["tests.services"]
+
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:

@@ -13,21 +13,26 @@ import httpx
 
 SERVERS = {
     "daphne": ["manage.py", "serve", "--port", "{port}"],
-    "uvicorn": ["-m", "uvicorn", "project.asgi:application", "--port", "{port}"],
+    "uvicorn": ["-m", "uvicorn", "{site}.asgi:application", "--port", "{port}"],
     "urlconf": ["-m", "uvicorn", "tests.completions.live_asgi:application", "--port", "{port}"],
-    "gunicorn": ["-m", "gunicorn", "project.wsgi", "--bind", "127.0.0.1:{port}", "--threads", "8"],
+    "gunicorn": ["-m", "gunicorn", "{site}.wsgi", "--bind", "127.0.0.1:{port}", "--threads", "8"],
 }
 
 
 class Live:
-    """A server by its name in SERVERS, with a database of its own in a folder."""
+    """A server by its name in SERVERS, with a database of its own in a folder.
 
-    def __init__(self, name, folder, settings, model, **environment):
+    The site is this checkout's, or that of another folder `cwd`.
+    """
+
+    def __init__(self, name, folder, settings, model, cwd=None, site="project", **environment):
         with closing(socket.create_server(("127.0.0.1", 0))) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.name = name
         self.model = model
+        self.cwd = cwd
+        self.site = site
         self.database = folder / "live.sqlite3"
         self.environment = {
             **os.environ,
@@ -39,9 +44,12 @@ class Live:
 
     def start(self):
         self.run("manage.py", "migrate", "--verbosity", "0")
-        arguments = [argument.format(port=self.port) for argument in SERVERS[self.name]]
+        arguments = [
+            argument.format(port=self.port, site=self.site) for argument in SERVERS[self.name]
+        ]
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
+            cwd=self.cwd,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -50,7 +58,8 @@ class Live:
         self.wait_until(self.is_ready)
 
     def run(self, *arguments):
-        subprocess.run([sys.executable, *arguments], env=self.environment, check=True, timeout=60)
+        command = [sys.executable, *arguments]
+        subprocess.run(command, cwd=self.cwd, env=self.environment, check=True, timeout=60)
 
     def is_ready(self):
         try:

@@ -20,8 +20,13 @@ from completions.views.base import ContractView, async_pieces
 async def completions(request: HttpRequest) -> HttpResponseBase:
     """Answer on the server's event loop, or on one of its own under WSGI."""
     if isinstance(request, ASGIRequest):
-        return await respond(request, async_pieces(request))
-    return await asyncio.to_thread(_respond_blocking, request)
+        response = await respond(request, async_pieces(request))
+    else:
+        response = await asyncio.to_thread(_respond_blocking, request)
+    if response.streaming:
+        # Keeps GZipMiddleware away: it makes a gzip member of each event; most clients read one.
+        response["Content-Encoding"] = "identity"
+    return response
 
 
 class CompletionEndpoint(ContractView):

@@ -37,9 +37,3 @@ def test_model(settings, tmp_path):
 def test_workers(monkeypatch, value, found):
     monkeypatch.setenv("WEB_CONCURRENCY", value)
     assert len(checks.check_workers()) == found
-
-
-def test_gzip(settings):
-    assert checks.check_middleware() == []
-    settings.MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware"]
-    assert ids(checks.check_middleware) == ["completions.W003"]

@@ -25,6 +25,11 @@ def test_models_dir_is_below_the_site(settings, tmp_path):
     assert tmp_path / "var" / "models" == app_settings.MODELS_DIR
 
 
+def test_path_as_text(settings, tmp_path):
+    settings.COMPLETIONS = {"MODELS_DIR": str(tmp_path)}
+    assert tmp_path == app_settings.MODELS_DIR
+
+
 def test_import_string(settings):
     settings.COMPLETIONS = {"ENGINE": "tests.completions.fakes.FakeEngine"}
     assert app_settings.ENGINE is FakeEngine

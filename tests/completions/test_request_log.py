@@ -14,8 +14,6 @@ from completions.request_log import RequestLogWriter
 
 from .rows import choice, entry, row
 
-pytest_plugins = ["tests.services"]
-
 TRANSACTIONS = pytest.mark.django_db(transaction=True)
 
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from daphne.endpoints import build_endpoint_description_strings
 from daphne.server import Server, twisted_loop
+from django.apps import apps
 from django.conf import settings as django_settings
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
+from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.module_loading import import_string
 
 from completions import daphne_request
+from completions.asgi import completions_application
 from completions.engines import NO_MODEL, registry
 from completions.lifespan import shut_down
 from engine.errors import EngineError
@@ -67,7 +71,7 @@ class Command(BaseCommand):
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         daphne_request.install()
         server = Server(
-            application=import_string(django_settings.ASGI_APPLICATION),
+            application=site_application(),
             endpoints=build_endpoint_description_strings(host=host, port=port),
             signal_handlers=False,
             ready_callable=lambda: self.stdout.write(f"Listening on {address}; Ctrl-C stops."),
@@ -78,6 +82,20 @@ class Command(BaseCommand):
         server.run()
         if not server.listening_addresses:
             raise CommandError(f"Can't listen on {address}: the address is in use or not ours.")
+
+
+def site_application() -> object:
+    """The site's own application or, where it names none, its URLconf with the consumer before it.
+
+    With DEBUG it serves static files too, as `runserver` does.
+    """
+    if path := getattr(django_settings, "ASGI_APPLICATION", None):
+        application = import_string(path)
+    else:
+        application = completions_application(get_asgi_application())
+    if django_settings.DEBUG and apps.is_installed("django.contrib.staticfiles"):
+        return ASGIStaticFilesHandler(application)
+    return application
 
 
 class Ending:
