@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from engine.errors import EngineUnavailable, InvalidRequest
+from engine.errors import EngineUnavailable, InvalidRequest, QueueFull
 from engine.guided.backend import Backend, CompiledGrammar, ConstraintError, Vocabulary
 from engine.sampling_params import GuidedParams
 
@@ -23,6 +23,9 @@ BACKENDS = {
 
 MAX_SOURCE_CHARS = 1_000_000
 """Longer sources are refused unread."""
+
+MAX_PENDING = 64
+"""How many compilations may wait or run at a time; hostile ones take seconds each."""
 
 _THREADS_PER_BACKEND = 2
 
@@ -50,6 +53,7 @@ class GrammarCompiler:
         self._default = default
         self._cache_size = cache_size
         self._cache: OrderedDict[GuidedParams, Future[CompiledGrammar]] = OrderedDict()
+        self._pending: set[Future[CompiledGrammar]] = set()
         self._lock = threading.Lock()
         self._workers[default].warm_up()
 
@@ -57,7 +61,7 @@ class GrammarCompiler:
         """The compiled constraint, to be waited for; equal constraints share one future.
 
         It can't be cancelled, which makes `asyncio.wrap_future` safe. Raises InvalidRequest that
-        names the field at fault, at once or through the future.
+        names the field at fault, at once or through the future, and QueueFull at once.
         """
         params = replace(params, backend=params.backend or self._default)
         worker = self._worker(params)
@@ -66,20 +70,23 @@ class GrammarCompiler:
             if future and not _is_used_up(future):
                 self._cache.move_to_end(params)
                 return future
+            if len(self._pending) >= MAX_PENDING:
+                raise QueueFull("Too many constraints are being compiled; try again later.")
             future = self._cache[params] = Future()
+            self._pending.add(future)
             if len(self._cache) > self._cache_size:
                 self._cache.popitem(last=False)
         future.set_running_or_notify_cancel()
-        future.add_done_callback(lambda done: self._forget_failure(params, done))
+        future.add_done_callback(lambda done: self._end(params, done))
         worker.submit(params, future)
         return future
 
     def close(self) -> None:
         """End all threads and processes; what waits fails with EngineUnavailable."""
         with self._lock:
-            futures = list(self._cache.values())
-        for future in futures:
-            with suppress(InvalidStateError):  # it is done
+            pending = list(self._pending)
+        for future in pending:
+            with suppress(InvalidStateError):  # done in the meantime
                 future.set_exception(EngineUnavailable("The server is shutting down."))
         for worker in self._workers.values():
             worker.close()
@@ -99,9 +106,10 @@ class GrammarCompiler:
             )
         return worker
 
-    def _forget_failure(self, params: GuidedParams, future: Future[CompiledGrammar]) -> None:
-        if future.exception():
-            with self._lock:
+    def _end(self, params: GuidedParams, future: Future[CompiledGrammar]) -> None:
+        with self._lock:
+            self._pending.discard(future)
+            if future.exception():
                 self._cache.pop(params, None)
 
 

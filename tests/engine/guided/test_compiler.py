@@ -1,11 +1,12 @@
 import asyncio
 import threading
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 
-from engine.errors import EngineUnavailable, InvalidRequest
+from engine.errors import EngineUnavailable, InvalidRequest, QueueFull
 from engine.guided import compiler as compiler_module
 from engine.guided.backend import ConstraintError
 from engine.guided.compiler import GrammarCompiler
@@ -107,6 +108,25 @@ def test_closing_ends_the_wait(gated):
     for future in (running, waiting):
         with pytest.raises(EngineUnavailable):
             future.result(0)
+
+
+def test_closing_ends_the_wait_also_of_what_left_the_cache(gated):
+    waiting = [gated.compile(GuidedParams("regex", source)) for source in "abcd"]  # the cache has 2
+    gated.close()
+    for future in waiting:
+        with pytest.raises(EngineUnavailable):
+            future.result(0)
+
+
+def test_what_waits_is_bounded_and_the_place_is_free_again(gated, monkeypatch):
+    monkeypatch.setattr(compiler_module, "MAX_PENDING", 3)
+    pending = [gated.compile(GuidedParams("regex", source)) for source in ("a", "b", "bad")]
+    with pytest.raises(QueueFull, match="Too many constraints"):
+        gated.compile(GuidedParams("regex", "c"))
+    assert gated.compile(GuidedParams("regex", "b")) is pending[1]  # it waits already
+    GatedBackend.gate.set()
+    wait(pending)
+    assert gated.compile(GuidedParams("regex", "c")).result(30) == Compiled("c")
 
 
 def test_a_slow_backend_keeps_no_other_waiting(gated, vocabulary):
