@@ -37,14 +37,12 @@ def fp32_model():
 @pytest.fixture(scope="module", params=SERVERS)
 def live(request, tmp_path_factory, default_model):
     """The default model under a real server."""
-    folder = tmp_path_factory.mktemp("live")
-    server = Live(
-        request.param,
-        folder,
-        "tests.real_model.live_settings",
-        default_model,
-        LIVE_MODEL=default_model,
-    )
+    yield from serve(request.param, default_model, tmp_path_factory.mktemp("live"))
+
+
+def serve(name, model, folder):
+    """A prepared model under one of SERVERS, until the generator is closed."""
+    server = Live(name, folder, "tests.real_model.live_settings", model, LIVE_MODEL=model)
     server.start()
     yield server
     if server.process.poll() is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+MINUTES = 25
 FOLDER = Path(__file__).resolve().parents[3] / "shared"
 
 
@@ -26,5 +27,6 @@ def test_conformance(live):
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        timeout=60 * MINUTES,
     )
     assert suite.returncode == 0, suite.stdout[-20000:]
